@@ -16,20 +16,25 @@ MINUTE = 60.0  # s that a rate is of
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Replicas over these minutes: their mean, the most at once, and the part of minutes that need more than max."""
+    """Replicas over these minutes, standby included: mean, the most at once; the part that needs more than max."""
 
     mean: float
     most: int
     short: float
 
 
-def price(learned: Learned, rates: Sequence[float], terms: Terms, least: int, greatest: int) -> Price | None:
-    """What these rates (requests/s, one a minute) ask for within the bounds; None where nothing is known of either."""
+def price(
+    learned: Learned, rates: Sequence[float], terms: Terms, least: int, greatest: int, standby: int = 0
+) -> Price | None:
+    """What these rates (requests/s, one a minute) ask for within the bounds; None where nothing is known of either.
+
+    standby: replicas that are kept loaded beyond those that serve, as far as `greatest` allows: they hold their GPUs.
+    """
     seconds = learned.mean
     if seconds is None or not rates:
         return None
     needs = [replicas(steady(learned, seconds, rate, terms), learned) for rate in rates]
     window = max(1, math.ceil(fall_window(terms) / MINUTE))
     kept = [max(needs[max(0, i - window + 1) : i + 1]) for i in range(len(needs))]
-    had = [min(max(count, least), greatest) for count in kept]
+    had = [min(max(count, least) + standby, greatest) for count in kept]
     return Price(sum(had) / len(had), max(had), sum(count > greatest for count in needs) / len(needs))

@@ -59,6 +59,15 @@ def test_a_fall_is_kept_for_the_laws_window() -> None:
     assert found.mean == pytest.approx((found.most * minutes + flat.most * (60 - minutes)) / 60)
 
 
+def test_replicas_on_standby_hold_their_gpus_too_up_to_the_most() -> None:
+    without, some, all_of_them = (price(LEARNED, DAY, terms(0.6), 1, 6, standby) for standby in (0, 2, 6))
+    assert without is not None
+    assert some is not None
+    assert all_of_them is not None
+    assert (some.mean, some.most) == (without.mean + 2, without.most + 2)
+    assert (all_of_them.mean, all_of_them.most, all_of_them.short) == (6.0, 6, without.short)
+
+
 def test_of_what_is_not_known_there_is_no_price() -> None:
     assert price(Learned(), DAY, terms(0.2), 1, 4) is None
     assert price(LEARNED, [], terms(0.2), 1, 4) is None

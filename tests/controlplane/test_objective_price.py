@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from autoscaler.law import State
+from autoscaler.law import STANDBY, State, Terms
 from autoscaler.observed import Learned, counted
+from autoscaler.price import price
+from autoscaler.settings import Settings
 from controlplane.domain import lawstate
 from controlplane.models import ServiceState, ServiceWindow, Workload
 from tests.controlplane.api.conftest import People, body_of, fields_of, people
@@ -49,6 +51,18 @@ def test_a_latency_costs_the_replicas_that_the_law_asks_for(crowd: People, chat:
     assert now["short_part"] == 0
     tight = body_of(crowd.viewer.get(f"/inferences/{chat.pk}/slo/price?p95_latency=51ms"))["asked"]
     assert (tight["replicas_most"], tight["short_part"]) == (6, 1.0)
+
+
+def test_with_standby_it_is_the_price_of_all_that_is_held(crowd: People, chat: Workload) -> None:
+    learned(chat, crowd.world.cluster.at)
+    state, rates = State(learned=Learned(counted(np.full(4000, 0.05)), 200.0, slots=4)).learned, [100.0] * 60
+    terms = Terms(0.2, Settings().start_seconds, STANDBY)
+    Workload.objects.filter(pk=chat.pk).update(standby=2)
+    found = body_of(crowd.viewer.get(f"/inferences/{chat.pk}/slo/price"))["now"]
+    serving = price(state, rates, terms, 1, 6)
+    assert serving is not None
+    assert found["replicas_mean"] == pytest.approx(serving.mean + 2, abs=0.005)
+    assert found["replicas_most"] == serving.most + 2
 
 
 def test_before_requests_were_measured_it_is_not_known(crowd: People, chat: Workload) -> None:

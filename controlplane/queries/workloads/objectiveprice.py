@@ -42,8 +42,8 @@ def costs(w: Workload, at: float, p95_seconds: float | None = None) -> tuple[Cos
     def of(latency: float | None) -> Costs | None:
         if latency is None:
             return None
-        terms = Terms(latency, start, settings.constants())
-        found = price(state.learned, rates, terms, w.workers_min, w.workers_max) if state else None
+        terms = Terms(latency, start, settings.constants(has_standby=w.standby > 0))
+        found = price(state.learned, rates, terms, w.workers_min, w.workers_max, w.standby) if state else None
         return Costs(latency, found, w.share_guarantee or w.gpus * WHOLE)
 
     return of(now), of(p95_seconds)
