@@ -56,16 +56,20 @@ SHORT = (
     ),
     Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),
 )
-# One server for all of these, which ends with them: even when idle it takes a twentieth of a core.
+# Two servers, each of which ends with its part: even when idle one takes a twentieth of a core. The tests that use all
+# rights of ours are together, as an unused right is one that none of them used; the audit judges both parts' logs.
+ON_KUBERNETES = ("-m", "kubernetes and not nightly")
+OF_RIGHTS = ("tests/activator", "tests/adopted", "tests/contract/test_stories.py", "tests/controlplane/kubernetes")
+RIGHTS = Part("the rights on a real Kubernetes", (*OF_RIGHTS, "tests/test_audit_of_the_run.py", *ON_KUBERNETES))
 KUBERNETES = Part(
-    "all on a real Kubernetes",
-    ("tests", "--ignore=tests/flows", "--ignore=tests/documents", "-m", "kubernetes and not nightly"),
+    "all else on a real Kubernetes",
+    ("tests", *(f"--ignore={one}" for one in ("tests/flows", "tests/documents", *OF_RIGHTS)), *ON_KUBERNETES),
 )
 FOLDERS = sorted(
     {"/".join(one.split("/")[:2]) for part in (*LONG, *SHORT) for one in part.arguments if one.startswith("tests/")}
 )
 REST = Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS), *NO_KUBERNETES))
-PARTS = (*LONG, KUBERNETES, REST, *SHORT)
+PARTS = (*LONG, RIGHTS, KUBERNETES, REST, *SHORT)
 
 
 class Run:

@@ -17,7 +17,8 @@ _numbers = itertools.count(1)
 
 
 def in_force(cluster: TestCluster, space: TeamSpace, site: Site) -> None:
-    """Wait until the policies for a team's pods, their bindings, and its Services refuse the administrator."""
+    """Wait until the newest policies for a team's pods, their bindings, and its Services refuse the administrator."""
+    _goes_by_the_newest(cluster)  # or the ones before, of another site, would do the refusing
     namespace = f"{site.prefix}{space.name}"
     where = f"/api/v1/namespaces/{namespace}"
     pod = builder.build(pod_of(job(team=space.name)), namespace=namespace)
@@ -32,19 +33,22 @@ def in_force(cluster: TestCluster, space: TeamSpace, site: Site) -> None:
 
 
 def out_of_force(cluster: TestCluster) -> None:
-    """Take the policies away and wait until none of them refuses anything any more.
-
-    The API server hears of bindings in their order, and then reads all policies anew at once. So when it goes by a
-    policy whose binding was made after the others had been deleted, it goes by none of these.
-    """
+    """Take the policies away and wait until none of them refuses anything any more."""
     cluster.empty()
+    _goes_by_the_newest(cluster)
+
+
+def _goes_by_the_newest(cluster: TestCluster) -> None:
+    """Wait until the API server goes by the policies that there are now, and by no others.
+
+    It hears of bindings in their order, and then reads all policies anew at once. So when it goes by a policy whose
+    binding is made now, it goes by all that were made before and by none that were deleted.
+    """
     made = _last_one(f"weft-last-{next(_numbers)}")
     cluster.apply(made)
     name = made[0]["metadata"]["name"]
     body, where = {"metadata": {"name": name}}, f"/api/v1/namespaces/default/configmaps{DRY}"
-    cluster.wait_for(
-        lambda: "denied" in refusal(lambda: cluster.request("POST", where, body)), "the end of the policies"
-    )
+    cluster.wait_for(lambda: "denied" in refusal(lambda: cluster.request("POST", where, body)), "the newest policies")
     cluster.delete(*(f"/apis/{ADMISSION}/{plural}/{name}" for plural in PLURALS))
 
 
