@@ -139,3 +139,8 @@ def _quick_passwords_and_no_failures_yet(settings: Any) -> None:
 @pytest.fixture
 def api(db: None) -> People:
     return people()
+
+
+def submit(who: Caller, *args: str, **fields: object) -> dict[str, object]:
+    """Submit a job file; the answer."""
+    return body_of(who.post("/workloads", job(*args, **fields)), 201)  # type: ignore[no-any-return]
