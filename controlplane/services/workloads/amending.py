@@ -105,7 +105,7 @@ def _refuse_impossible(spec: Spec, stored: Workload) -> None:
     """What a submission would refuse."""
     admission.check(spec, stored.team)
     require, among = spec.topology.require, feasibility.machines()
-    feasibility.check(ask=spec.resources, workers=spec.workers.min, require=require, among=among)
+    feasibility.check(ask=spec.resources, workers=max(1, spec.workers.min), require=require, among=among)
     for number, role in enumerate(spec.roles):
         feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
 
