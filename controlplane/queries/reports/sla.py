@@ -196,7 +196,7 @@ def _slept(at: float, services: Mapping[UUID, Judged]) -> set[UUID]:
     if not able:
         return set()
     woken = Event.objects.filter(workload__among=able, kind="Scaled", cluster_at__gte=at - sla.SILENT_SECONDS)
-    lately = {uid for uid, data in woken.values_list("workload", "data") if data.get("before") == 0}
+    lately = {uid for uid, data in woken.values_list("workload", "data") if uid and data.get("before") == 0}
     return lately | {uid for uid in able if services[uid].workers == 0}
 
 

@@ -63,8 +63,8 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     if asks:
         _refuse_impossible(spec, stored)
         new |= {} if in_place else columns.of_ask(spec)
-    elif changes.keys() & {"image", "rollout"}:
-        admission.check(spec, stored.team)
+    else:
+        _check_service(spec, stored, changes)
     if row.is_service and spec.normalised()["objective"] != stored.spec["normalised"]["objective"]:
         new["objective_since"] = batch.at  # what was measured against the one before does not count for this one
     Workload.objects.filter(pk=row.uid).update(**new)
@@ -99,6 +99,14 @@ def _refuse_running(row: Row, names: Sequence[str]) -> None:
         but = ", except for cpu and memory" if name == "resources" else ""
         message = f"{row.name} is {row.phase}; its {name} can be changed only while it waits{but}. Suspend it first."
         raise Refused(409, "NotWaiting", name, message)
+
+
+def _check_service(spec: Spec, stored: Workload, changes: Mapping[str, Any]) -> None:
+    """What a submission would refuse of what a service may change while it runs."""
+    if changes.keys() & {"image", "rollout"}:
+        admission.check(spec, stored.team)
+    elif "replicas" in changes:
+        admission.check_queue(spec)
 
 
 def _refuse_impossible(spec: Spec, stored: Workload) -> None:
