@@ -352,9 +352,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
         health=values.get("health") or "",
         rollout=Rollout(rollout["deadline"], rollout["weight"]) if rollout else Rollout(),
-        gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
-        if (gateway := values.get("gateway"))
-        else None,
+        gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
         idle_after=_idle_after(kind, values),
         standby=_standby(kind, values),
         labels=values["labels"] or {},
@@ -376,9 +374,8 @@ def _workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
 
 
 def _idle_after(kind: Kind, values: Mapping[str, Any]) -> float | None:
-    if kind is not Kind.INFERENCE or values["replicas"]["min"]:
-        return None
-    return float(values["replicas"]["scale_to_zero_after"] or IDLE_SECONDS)
+    may_sleep = kind is Kind.INFERENCE and not values["replicas"]["min"]
+    return float(values["replicas"]["scale_to_zero_after"] or IDLE_SECONDS) if may_sleep else None
 
 
 def _standby(kind: Kind, values: Mapping[str, Any]) -> int:
