@@ -125,11 +125,11 @@ class KubernetesDrive:
 
     def has_address(self, workload: str, name: str) -> bool:
         """Whether its Service is there, for this workload."""
-        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/services/{names.address_service(workload, name)}"
-        if not self.server.exists(path):
-            return False
-        found = self.server.request("GET", path)
-        return bool(found["metadata"]["labels"].get(names.WORKLOAD) == workload)
+        wanted = f"metadata.name={names.address_service(workload, name)}"
+        found = self.server.request(
+            "GET", f"/api/v1/namespaces/{names.namespace(TEAM)}/services?fieldSelector={wanted}"
+        )
+        return any(one["metadata"]["labels"].get(names.WORKLOAD) == workload for one in found["items"])
 
     def rotation(self, workload: str) -> set[int]:
         """The pods that its Service lists as ready."""
