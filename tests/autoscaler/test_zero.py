@@ -12,6 +12,7 @@ from autoscaler.metrics import Metrics, ServiceMetrics
 from autoscaler.observed import NONE, Scrape, Signal
 from autoscaler.scale import Scaling, scale
 from autoscaler.settings import Settings
+from autoscaler.sla import SPANS, Standing, standing
 from autoscaler.zero import is_quiet
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Gang
@@ -182,3 +183,20 @@ def test_it_sleeps_only_after_a_span_in_which_every_look_was_quiet(
         times = [one.at for one in known]
         assert all(b - a <= EAGER.stale_seconds for a, b in zip(times, times[1:], strict=False))
         assert times[-1] == AT + at
+
+
+@pytest.mark.parametrize(
+    ("left", "has_slept", "word"),
+    [
+        (1.0, True, Standing.MET),
+        (1.0, False, Standing.UNKNOWN),
+        (None, True, Standing.MET),
+        (None, False, Standing.UNKNOWN),
+        (0.05, True, Standing.AT_RISK),
+        (-0.1, True, Standing.VIOLATED),
+    ],
+)
+def test_silence_of_a_service_that_slept_is_known_and_what_went_wrong_before_still_counts(
+    left: float | None, has_slept: bool, word: Standing
+) -> None:
+    assert standing(left, dict.fromkeys(SPANS), is_silent=True, has_slept=has_slept) is word
