@@ -205,8 +205,18 @@ ROLE = Record(
 )
 REPLICAS = Record(
     (
-        Field("min", Whole(1, MAX_WORKERS), "The least replicas, kept as long as there is room.", 1),
+        Field(
+            "min",
+            Whole(0, MAX_WORKERS),
+            "The least replicas, kept as long as there is room. 0: none while no request comes.",
+            1,
+        ),
         Field("max", Whole(1, MAX_WORKERS), "The most replicas; min if absent."),
+        Field(
+            "scale_to_zero_after",
+            _duration("10m", ("1m", 60.0), ("24h", 86_400.0)),
+            "With min 0: so long without a request, and it has no replica until the next one; 10m if absent.",
+        ),
     )
 )
 TOPOLOGY = Record(

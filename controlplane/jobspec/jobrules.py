@@ -12,7 +12,7 @@ MAX_TENSORFLOW = 1000
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby):
+    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby, _zero):
         rule(values, faults)
 
 
@@ -176,6 +176,22 @@ def _standby(values: Mapping[str, Any], faults: Faults) -> None:
         what = f"standby is {given}, but it is not known how much of a GPU its model takes."
         fix = "Ask for resources: {gpu_share: {guarantee: 1, memory: 20Gi}}, a whole GPU with the memory of the model."
         faults.add("standby", f"{what} {fix}")
+
+
+def _zero(values: Mapping[str, Any], faults: Faults) -> None:
+    """A service without a replica is woken by the queue in front of it, and its law needs an objective."""
+    replicas = values.get("replicas")
+    if replicas in (None, BAD) or replicas["min"] != 0:
+        return
+    if values["gateway"] is None:
+        what = "replicas.min is 0, but there is no queue that holds requests while no replica runs."
+        faults.add("replicas.min", f"{what} Add gateway, such as {{slots: 8}}, or set min to 1.")
+    if values["objective"] is None:
+        what = "replicas.min is 0, but there is no objective to scale by."
+        faults.add("replicas.min", f"{what} Add objective, such as {{p95_latency: 500ms}}, or set min to 1.")
+    if values["standby"] not in (None, BAD, 0):
+        what = f"standby is {values['standby']}, which keeps replicas loaded, but replicas.min 0 lets all go."
+        faults.add("standby", f"{what} Remove standby, or set min to 1.")
 
 
 def _unique(pairs: Iterable[tuple[str, Any]], problem: str, faults: Faults) -> None:

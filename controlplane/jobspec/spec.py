@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from autoscaler.zero import IDLE_SECONDS
 from controlplane.jobspec import jobfile, jobrules, quantities
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
@@ -106,7 +107,7 @@ class Spec:
     team: str
     priority_class: str
     image: str
-    workers: Gang  # a service: count and min are replicas.min, max is replicas.max
+    workers: Gang  # a service: min and max are those of replicas, count is min and 1 at least
     resources: ResourceRequest
     roles: tuple[Role, ...] = ()  # pod sets beside the workers
     topology: Topology = Topology()
@@ -133,6 +134,7 @@ class Spec:
     health: str = ""  # path of a service that answers once it is ready
     rollout: Rollout = Rollout()
     gateway: Gateway | None = None
+    idle_after: float | None = None  # of a service that may have no replica: s without a request before; else None
     standby: int = 0  # replicas of a service that are kept loaded beyond those that serve, as far as its most allow
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
@@ -179,6 +181,7 @@ class Spec:
             },
             **({"gateway": asdict(self.gateway)} if self.gateway else {}),
             **({"standby": self.standby} if self.standby else {}),
+            **({} if self.idle_after is None else {"scale_to_zero_after_seconds": self.idle_after}),
         }
 
 
@@ -299,7 +302,7 @@ def _text(filled: dict[str, Any]) -> dict[str, Any]:
     if workers := filled.get("workers"):
         filled["workers"] = {"count": workers["count"], "min": workers["count"], "max": workers["count"], **workers}
     if replicas := filled.get("replicas"):
-        filled["replicas"] = {"min": replicas["min"], "max": replicas["min"], **replicas}
+        filled["replicas"] = {"min": replicas["min"], "max": max(1, replicas["min"]), **replicas}
     for resources in (filled["resources"], *(role["resources"] for role in filled.get("roles") or ())):
         _fill(resources)
     return filled
@@ -349,9 +352,8 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
         health=values.get("health") or "",
         rollout=Rollout(rollout["deadline"], rollout["weight"]) if rollout else Rollout(),
-        gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
-        if (gateway := values.get("gateway"))
-        else None,
+        gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
+        idle_after=_idle_after(kind, values),
         standby=_standby(kind, values),
         labels=values["labels"] or {},
         simulated=simulated,
@@ -363,11 +365,17 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
 def _workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
     if kind is Kind.INFERENCE:
         least = values["replicas"]["min"]
-        return Gang(least, least, values["replicas"]["max"] or least)
+        first = max(1, least)  # so that it is known whether it starts, and how long that takes
+        return Gang(first, least, values["replicas"]["max"] or first)
     if kind is Kind.NOTEBOOK:
         return Gang()
     count = values["workers"]["count"]
     return Gang(count, values["workers"]["min"] or count, values["workers"]["max"] or count)
+
+
+def _idle_after(kind: Kind, values: Mapping[str, Any]) -> float | None:
+    may_sleep = kind is Kind.INFERENCE and not values["replicas"]["min"]
+    return float(values["replicas"]["scale_to_zero_after"] or IDLE_SECONDS) if may_sleep else None
 
 
 def _standby(kind: Kind, values: Mapping[str, Any]) -> int:

@@ -116,6 +116,8 @@ def _scale(changes: Changes, row: State, decision: Scale) -> None:
     else:
         changes.bump(row)
         changes.note(row, told["kind"], message=told["message"], data=data)
+    if decision.workers == 0:
+        changes.keep_address(row, on=True)  # before its last replica leaves, or it would go with that one
     leavers = [seat for seat in staying if seat.rank in decision.leaving]
     if row.rollout is not None:  # a replica more than usual is meant to be there, and what is replaced leaves first
         order = sorted(staying, key=lambda seat: (seat.revision == row.revision, -seat.rank))
