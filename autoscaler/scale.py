@@ -9,9 +9,9 @@ from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
 from autoscaler.metrics import Metrics, ServiceMetrics
 from autoscaler.observed import Scrape
 from autoscaler.settings import Settings
-from autoscaler.standby import borrowed, rearranged, taken_back
+from autoscaler.standby import NONE_LENT, borrowed, rearranged, taken_back
 from autoscaler.zero import noted, rested
-from scheduler.model.decision import Shrink
+from scheduler.model.decision import Evict, Shrink
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 
@@ -20,7 +20,7 @@ from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 class Scaling:
     """What a round decides, and what is to be remembered of each service that was looked at, by workload id."""
 
-    decisions: tuple[Scale | Shrink, ...] = ()
+    decisions: tuple[Scale | Shrink | Evict, ...] = ()
     states: Mapping[str, State] = field(default_factory=dict)
 
 
@@ -51,7 +51,7 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
             states[uid] = state
         if workload.standby or workload.awake is not None:
             loaded = () if service is None else service.loaded
-            if (change := rearranged(workload, wanted, loaded, lent.get(uid, ()))) is not None:
+            if (change := rearranged(workload, wanted, loaded, lent.get(uid, NONE_LENT))) is not None:
                 decisions.append(change)
             continue
         if workload.gang.min == 0:
@@ -59,7 +59,7 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
         count = bounds.clamp(wanted.replicas)
         if count != current:
             decisions.append(_decision(workload, count, wanted))
-    return Scaling((*decisions, *taken_back(decisions, snapshot.workloads)), states)
+    return Scaling((*decisions, *taken_back(decisions, snapshot.workloads, snapshot.at)), states)
 
 
 def judged(

@@ -19,7 +19,7 @@ from controlplane.queries.scheduling import scaling, snapshot
 from controlplane.services.scheduling import decisions, learned, policy
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
-from scheduler.model.decision import Shrink
+from scheduler.model.decision import Evict, Shrink
 
 LOOK_SECONDS = 14.5  # between two looks, where the loop turns each second
 LOOKED = "scale looked at"  # in the wiring's `kept`: when this process last did
@@ -85,7 +85,7 @@ def _is_time(wiring: Wiring, now: float) -> bool:
     return True
 
 
-def record(decision: Scale | Shrink) -> dict[str, Any]:
+def record(decision: Scale | Shrink | Evict) -> dict[str, Any]:
     """A decision as the Cycle row keeps it; which ranks leave is told by the command that stops them."""
     kept = asdict(decision)
     if isinstance(decision, Scale):
