@@ -72,10 +72,11 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How a new revision of a service is brought in: seconds for each replica, and the part of requests, in percent."""
+    """How a new revision comes: seconds for each replica, percent of the requests, its steps (the first is weight)."""
 
     deadline: float = 600.0
     weight: int = 100
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,11 @@ def _fill(resources: dict[str, Any]) -> None:
 # --- from values to a Spec --------------------------------------------------------------------
 
 
+def _rollout(given: Mapping[str, Any] | None) -> Rollout:
+    steps = given["steps"] or () if given else ()
+    return Rollout(given["deadline"], steps[0] if steps else given["weight"], steps) if given else Rollout()
+
+
 def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping[str, Any] | None) -> Spec:
     kind = Kind(values["type"])
     checkpoint, idle, objective = values.get("checkpoint"), values.get("idle"), values.get("objective")
@@ -348,7 +354,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         objective=objective
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
         health=values.get("health") or "",
-        rollout=Rollout(rollout["deadline"], rollout["weight"]) if rollout else Rollout(),
+        rollout=_rollout(rollout),
         gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
         if (gateway := values.get("gateway"))
         else None,

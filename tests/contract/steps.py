@@ -52,13 +52,16 @@ def _resize(scene: Scene, name: str, values: dict[str, Any]) -> None:
 
 
 def _change(scene: Scene, name: str, values: dict[str, Any]) -> None:
-    """As a person would; a deadline for each replica is scaled as all time of a story is."""
+    """As a person would; a deadline for each replica and a canary's steps are scaled as all time of a story is."""
     workload = scene.fresh(name)
     workloads.patch(workload=workload, changes=values, version=None, actor="alice")
     if given := values.get("rollout", {}).get("deadline"):
         spec = scene.fresh(name).spec
         scaled = f"{scene.drive.seconds(seconds(given)):.3f}s"
         Workload.objects.filter(pk=workload.pk).update(spec=spec | {"rollout": spec["rollout"] | {"deadline": scaled}})
+    if (rollout := scene.fresh(name).rollout) and rollout["steps"]:
+        scaled_step = scene.drive.seconds(rollout["step_seconds"])
+        Workload.objects.filter(pk=workload.pk).update(rollout=rollout | {"step_seconds": scaled_step})
 
 
 def _undo(scene: Scene, name: str) -> None:
