@@ -42,7 +42,19 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
         ("Serving", ("port", "replicas.min", "replicas.max", "replicas.scale_to_zero_after", "standby")),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
         ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
-        ("More", (*COMMON_MORE, "health", "rollout.deadline", "rollout.weight", "args", *SHARE)),
+        (
+            "More",
+            (
+                *COMMON_MORE,
+                "health",
+                "rollout.deadline",
+                "rollout.weight",
+                "rollout.steps",
+                "rollout.step_minutes",
+                "args",
+                *SHARE,
+            ),
+        ),
     ),
 }
 LABELS = {
@@ -92,6 +104,8 @@ LABELS = {
     "health": "Health path",
     "rollout.deadline": "Ready within",
     "rollout.weight": "Share of requests",
+    "rollout.steps": "Steps of the share",
+    "rollout.step_minutes": "Each step lasts",
     "gateway.slots": "Slots per replica",
     "gateway.late_after": "Late after",
     "gateway.waiting": "Most that wait",
@@ -116,6 +130,8 @@ EXAMPLES = {
     "rollout.deadline": "10m",
     "rollout.weight": "100",
     "replicas.scale_to_zero_after": "10m",
+    "rollout.steps": "5, 25, 50",
+    "rollout.step_minutes": "10",
     "standby": "0",
     "gateway.slots": "8",
     "gateway.late_after": "1s",
@@ -141,6 +157,8 @@ UNITS = {
     "resources.cpu": "cores",
     "objective.availability": "%",
     "rollout.weight": "%",
+    "rollout.steps": "%",
+    "rollout.step_minutes": "min",
     "resources.gpus": "each",
     "env": "NAME=value, one per line",
 }

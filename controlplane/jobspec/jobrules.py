@@ -8,11 +8,12 @@ from gpushare.gpu import WHOLE
 from scheduler.model.workload import MAIN_ROLE, Level
 
 MAX_TENSORFLOW = 1000
+PROMOTED = 100  # percent of the requests: no canary
 
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby, _zero):
+    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby, _zero, _steps):
         rule(values, faults)
 
 
@@ -192,6 +193,28 @@ def _zero(values: Mapping[str, Any], faults: Faults) -> None:
     if values["standby"] not in (None, BAD, 0):
         what = f"standby is {values['standby']}, which keeps replicas loaded, but replicas.min 0 lets all go."
         faults.add("standby", f"{what} Remove standby, or set min to 1.")
+
+
+def _steps(values: Mapping[str, Any], faults: Faults) -> None:
+    """A canary takes steps upwards, by the requests that kept the objective."""
+    rollout = values.get("rollout")
+    if rollout in (None, BAD) or BAD in rollout.values():
+        return
+    steps, at = rollout["steps"], "rollout.steps"
+    if not steps:
+        if rollout["step_minutes"] is not None:
+            faults.add(
+                "rollout.step_minutes", "rollout.step_minutes is given without rollout.steps. Add steps, or remove it."
+            )
+        return
+    shown = ", ".join(map(str, steps))
+    if list(steps) != sorted(steps):
+        faults.add(at, f"{at} is {shown}, which does not rise. Write {', '.join(map(str, sorted(steps)))}.")
+    if rollout["weight"] != PROMOTED:
+        text = f"rollout.weight is {rollout['weight']}, and rollout.steps say what part a new revision gets. Keep one."
+        faults.add("rollout.weight", text)
+    if values["objective"] is None:
+        faults.add(at, f"{at} is {shown}, but there is no objective to take steps by. Add objective.")
 
 
 def _unique(pairs: Iterable[tuple[str, Any]], problem: str, faults: Faults) -> None:

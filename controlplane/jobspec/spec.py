@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from autoscaler.zero import IDLE_SECONDS
-from controlplane.jobspec import jobfile, jobrules, quantities
+from controlplane.jobspec import counts, jobfile, jobrules, quantities
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
 from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
@@ -73,10 +72,11 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How a new revision of a service is brought in: seconds for each replica, and the part of requests, in percent."""
+    """How a new revision comes: seconds for each replica, percent of the requests, its steps (the first is weight)."""
 
     deadline: float = 600.0
     weight: int = 100
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +318,11 @@ def _fill(resources: dict[str, Any]) -> None:
 # --- from values to a Spec --------------------------------------------------------------------
 
 
+def _rollout(given: Mapping[str, Any] | None) -> Rollout:
+    steps = given["steps"] or () if given else ()
+    return Rollout(given["deadline"], steps[0] if steps else given["weight"], steps) if given else Rollout()
+
+
 def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping[str, Any] | None) -> Spec:
     kind = Kind(values["type"])
     checkpoint, idle, objective = values.get("checkpoint"), values.get("idle"), values.get("objective")
@@ -329,7 +334,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         team=values["team"],
         image=values["image"],
         priority_class=values["priority_class"] or "",
-        workers=_workers(kind, values),
+        workers=counts.workers(kind, values),
         resources=_ask(values["resources"]),
         roles=tuple(Role(r["name"], _ask(r["resources"]), r["count"]) for r in values.get("roles") or ()),
         topology=_levels(values["topology"]),
@@ -351,36 +356,15 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         objective=objective
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
         health=values.get("health") or "",
-        rollout=Rollout(rollout["deadline"], rollout["weight"]) if rollout else Rollout(),
+        rollout=_rollout(rollout),
         gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
-        idle_after=_idle_after(kind, values),
-        standby=_standby(kind, values),
+        idle_after=counts.idle_after(kind, values),
+        standby=counts.standby(kind, values),
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,
         **lists,
     )
-
-
-def _workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
-    if kind is Kind.INFERENCE:
-        least = values["replicas"]["min"]
-        first = max(1, least)  # so that it is known whether it starts, and how long that takes
-        return Gang(first, least, values["replicas"]["max"] or first)
-    if kind is Kind.NOTEBOOK:
-        return Gang()
-    count = values["workers"]["count"]
-    return Gang(count, values["workers"]["min"] or count, values["workers"]["max"] or count)
-
-
-def _idle_after(kind: Kind, values: Mapping[str, Any]) -> float | None:
-    may_sleep = kind is Kind.INFERENCE and not values["replicas"]["min"]
-    return float(values["replicas"]["scale_to_zero_after"] or IDLE_SECONDS) if may_sleep else None
-
-
-def _standby(kind: Kind, values: Mapping[str, Any]) -> int:
-    given = values.get("standby") or 0
-    return _workers(kind, values).max if given == jobfile.AUTO else int(given)
 
 
 def _ask(asked: Mapping[str, Any]) -> ResourceRequest:

@@ -56,7 +56,7 @@ def _resize(scene: Scene, name: str, values: dict[str, Any]) -> None:
 
 
 def _change(scene: Scene, name: str, values: dict[str, Any]) -> None:
-    """As a person would; a deadline for each replica, and idleness, are scaled as all time of a story is."""
+    """As a person would; a deadline, idleness and a canary's steps are scaled as all time of a story is."""
     workload = scene.fresh(name)
     workloads.patch(workload=workload, changes=values, version=None, actor="alice")
     if idle := _idle(scene, stored(scene.fresh(name).spec)):
@@ -66,6 +66,9 @@ def _change(scene: Scene, name: str, values: dict[str, Any]) -> None:
         spec = scene.fresh(name).spec
         scaled = f"{scene.drive.seconds(seconds(given)):.3f}s"
         Workload.objects.filter(pk=workload.pk).update(spec=spec | {"rollout": spec["rollout"] | {"deadline": scaled}})
+    if (rollout := scene.fresh(name).rollout) and rollout["steps"]:
+        scaled_step = scene.drive.seconds(rollout["step_seconds"])
+        Workload.objects.filter(pk=workload.pk).update(rollout=rollout | {"step_seconds": scaled_step})
 
 
 def _undo(scene: Scene, name: str) -> None:

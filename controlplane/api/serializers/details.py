@@ -214,6 +214,10 @@ class Rollout(Answer):
     is_canary = s.BooleanField(help_text="Whether it gets a part of the requests only, until it is promoted.")
     weight = s.IntegerField(help_text="Percent of the requests that it is to get.")
     percent = s.IntegerField(allow_null=True, help_text="Percent that it gets now; null: they are not split.")
+    steps = s.ListField(child=s.IntegerField(), help_text="Percents that it gets by itself, one after the other.")
+    next_weight = s.IntegerField(allow_null=True, help_text="Percent of the next step; null: none, a person decides.")
+    next_at = s.DateTimeField(allow_null=True, help_text="When the next step comes at the soonest; null: not known.")
+    held = s.CharField(allow_blank=True, help_text="What the next step waited for when it was last looked at.")
     judged_by = s.ChoiceField(
         ["requests", "service", "nothing"],
         help_text="Its own requests, or how the whole service stands; nothing: neither is known.",
