@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.experiment.trial import DEFAULT, Verdict, judge
+from autoscaler.experiment.verdict import DEFAULT, Verdict, judge
 
 STEPS = [1.0, 1.02, 0.99, 1.01, 0.98, 1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.0]
 
