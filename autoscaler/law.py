@@ -67,6 +67,7 @@ class State:
     calm: float = 1.0  # times as long as usual that fewer must have been wanted
     fell_at: float | None = None  # when it last got smaller
     began: float | None = None  # first look, or the first after a gap
+    idle_since: float | None = None  # since when each look said that no request came, waits or runs (zero.py)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ class ServiceMetrics:
     ready: int = 0
     start_seconds: float | None = None
     signal: Signal | None = None
+    idle_after: float | None = None  # s without requests until it may have no replica; None: it always has one
     loaded: tuple[int, ...] = ()  # of a service with standby: ranks whose pods run, those that are asleep included
 
 

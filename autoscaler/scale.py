@@ -1,15 +1,17 @@
 """How much each workload should have: one round of scaling."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoscaler.bounds import Bounds
 from autoscaler.decision import Scale
 from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
 from autoscaler.metrics import Metrics, ServiceMetrics
+from autoscaler.observed import Scrape
 from autoscaler.settings import Settings
-from autoscaler.standby import borrowed, rearranged, taken_back
-from scheduler.model.decision import Shrink
+from autoscaler.standby import NONE_LENT, borrowed, rearranged, taken_back
+from autoscaler.zero import noted, rested
+from scheduler.model.decision import Evict, Shrink
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 
@@ -18,7 +20,7 @@ from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 class Scaling:
     """What a round decides, and what is to be remembered of each service that was looked at, by workload id."""
 
-    decisions: tuple[Scale | Shrink, ...] = ()
+    decisions: tuple[Scale | Shrink | Evict, ...] = ()
     states: Mapping[str, State] = field(default_factory=dict)
 
 
@@ -49,13 +51,15 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
             states[uid] = state
         if workload.standby or workload.awake is not None:
             loaded = () if service is None else service.loaded
-            if (change := rearranged(workload, wanted, loaded, lent.get(uid, ()))) is not None:
+            if (change := rearranged(workload, wanted, loaded, lent.get(uid, NONE_LENT))) is not None:
                 decisions.append(change)
             continue
+        if workload.gang.min == 0:
+            wanted = rested(current, snapshot.at, _told_now(service, snapshot.at, settings), state, wanted)
         count = bounds.clamp(wanted.replicas)
         if count != current:
             decisions.append(_decision(workload, count, wanted))
-    return Scaling((*decisions, *taken_back(decisions, snapshot.workloads)), states)
+    return Scaling((*decisions, *taken_back(decisions, snapshot.workloads, snapshot.at)), states)
 
 
 def judged(
@@ -70,12 +74,25 @@ def judged(
     constants = settings.constants(has_standby=has_standby)
     terms = Terms(service.objective.p95_seconds, start, constants)
     state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
-    if service.scrape is not None and 0 <= at - service.scrape.at <= settings.stale_seconds:
-        state, wanted = look(state or State(), service.scrape, fleet, terms)
+    if service.scrape is not None and _is_new(service.scrape, at, settings):
+        before = state or State()
+        after, wanted = look(before, service.scrape, fleet, terms)
+        state = noted(before, after, service.scrape, service.ready)
     if service.signal is not None and state is not None:
         state, more = alarmed(state, service.signal, at, fleet, terms)
         wanted = more if more.replicas > wanted.replicas else wanted
     return state, wanted
+
+
+def _is_new(scrape: Scrape, at: float, settings: Settings) -> bool:
+    return 0 <= at - scrape.at <= settings.stale_seconds
+
+
+def _told_now(service: ServiceMetrics | None, at: float, settings: Settings) -> ServiceMetrics | None:
+    """What is known of a service without a look that is too old to say anything."""
+    if service is None or service.scrape is None or _is_new(service.scrape, at, settings):
+        return service
+    return replace(service, scrape=None)
 
 
 def _decision(workload: Workload, count: int, wanted: Wanted) -> Scale:

@@ -60,19 +60,22 @@ def burn_rate(requests: int, over: int, availability: float) -> float | None:
     return over / requests / (1 - availability) if requests else None
 
 
-def standing(left: float | None, burn_rates: Mapping[float, float | None], *, is_silent: bool) -> Standing:
+def standing(
+    left: float | None, burn_rates: Mapping[float, float | None], *, is_silent: bool, has_slept: bool = False
+) -> Standing:
     """One word, the first that applies of: violated, at risk, not known, met.
 
     left: part of the error budget left; burn_rates: by span in seconds, all of SPANS; is_silent: replicas are up, and
-    no request of the last SILENT_SECONDS was measured.
+    no request of the last SILENT_SECONDS was measured; has_slept: in these it had no replica, as no request came
+    (zero.py): then that nothing was measured is known, and nothing went wrong.
     """
     if left is None:
-        return Standing.UNKNOWN
+        return Standing.MET if has_slept else Standing.UNKNOWN
     if left < 0:
         return Standing.VIOLATED
     if left < LITTLE or any(_rings(alert, burn_rates) for alert in ALERTS):
         return Standing.AT_RISK
-    return Standing.UNKNOWN if is_silent else Standing.MET
+    return Standing.UNKNOWN if is_silent and not has_slept else Standing.MET
 
 
 def _rings(alert: Alert, burn_rates: Mapping[float, float | None]) -> bool:

@@ -1,27 +1,32 @@
 """Replicas on standby: loaded, out of rotation, their GPUs lent to elastic gangs until the law wants them.
 
 `rearranged` says of a service which of its replicas serve and which are asleep; `taken_back` which borrowers leave for
-that. Woken are first those that are loaded and lent to no gang, then those that fell asleep last. A replica that is not
-needed any more falls asleep where standby is wanted, else it leaves.
+that. Woken are first those that are loaded and lent to no gang, then those whose gang goes on without that worker, then
+those that fell asleep last. A replica that is not needed any more falls asleep where standby is wanted, else it leaves.
 Source: docs/algorithms.md#services; what it costs and gains is measured by `manage.py benchmark slo`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from types import MappingProxyType
 
 from autoscaler.bounds import Bounds
 from autoscaler.decision import Scale
 from autoscaler.law import Wanted
-from scheduler.model.decision import Shrink
-from scheduler.model.mention import counted, mention
-from scheduler.model.workload import Assignment, Workload, staying
+from scheduler.model.decision import Evict, Shrink
+from scheduler.model.workload import Assignment, Workload
+from scheduler.preemption.borrowed import given_back, to_give
 
 Place = tuple[str, tuple[int, ...]]  # a node and devices there
+Lent = Mapping[
+    Place, bool
+]  # where gangs' workers are on sleeping replicas, and whether the gang goes on without that one
+NONE_LENT: Lent = MappingProxyType({})
 
 
-def rearranged(workload: Workload, wanted: Wanted, loaded: Collection[int], lent: Collection[Place]) -> Scale | None:
+def rearranged(workload: Workload, wanted: Wanted, loaded: Container[int], lent: Lent = NONE_LENT) -> Scale | None:
     """What a service with standby changes so that as many replicas serve as are wanted; None: nothing.
 
-    loaded: ranks whose pods run. lent: places of its sleeping replicas where gangs' workers are.
+    loaded: ranks whose pods run. lent: those of `borrowed` that are this service's.
     """
     bounds = Bounds(workload.gang.min, workload.gang.max)
     serving = bounds.clamp(wanted.replicas)
@@ -36,7 +41,7 @@ def rearranged(workload: Workload, wanted: Wanted, loaded: Collection[int], lent
     else:
         order = sorted(awake, key=lambda a: (a.rank in loaded, -a.rank))  # those that still load do so asleep
         asleep |= {a.rank for a in order[:-lack]} if lack else set()
-    surplus = sorted(seats, key=lambda a: (a.rank not in asleep, _place(a) in lent, -a.rank))
+    surplus = sorted(seats, key=lambda a: (a.rank not in asleep, *_hurts(a, lent), -a.rank))
     leaving = sorted(a.rank for a in surplus[: max(0, len(seats) - count)])
     asleep -= set(leaving)
     if (count, serving) == (workload.gang.count, workload.awake) and asleep == before and not leaving:
@@ -47,41 +52,44 @@ def rearranged(workload: Workload, wanted: Wanted, loaded: Collection[int], lent
     )
 
 
-def taken_back(decisions: Iterable[Scale], workloads: Mapping[str, Workload]) -> tuple[Shrink, ...]:
-    """The workers that leave the devices of replicas that these decisions wake or let go, by their gangs' ids."""
+def taken_back(decisions: Iterable[Scale], workloads: Mapping[str, Workload], at: float) -> tuple[Shrink | Evict, ...]:
+    """The workers that leave the devices of replicas that these decisions wake or let go, by their gangs' ids.
+
+    A gang that cannot go on without them leaves as a whole.
+    """
     needed: dict[tuple[str, Place], None] = {}
     for decision in decisions:
         service = workloads[decision.workload]
         for a in service.placement:
             if a.asleep_at is not None and a.rank not in decision.asleep:
                 needed[service.id, _place(a)] = None
-    return tuple(found for uid in sorted(workloads) if needed and (found := _given(workloads[uid], needed)) is not None)
+    gangs = (workloads[uid] for uid in sorted(workloads)) if needed else ()
+    return tuple(found for gang in gangs if (found := _given(gang, needed, at)) is not None)
 
 
-def borrowed(workloads: Iterable[Workload]) -> dict[str, set[Place]]:
-    """By lender: the places where workers of others are."""
-    found: dict[str, set[Place]] = {}
+def borrowed(workloads: Iterable[Workload]) -> dict[str, dict[Place, bool]]:
+    """By lender: the places where workers of gangs are, and whether the gang goes on without that one."""
+    found: dict[str, dict[Place, bool]] = {}
     for workload in workloads:
-        for a in workload.placement:
-            if a.lender:
-                found.setdefault(a.lender, set()).add(_place(a))
+        lent = [a for a in workload.placement if a.lender]
+        spare = to_give(workload) if lent else ()
+        for a in lent:
+            found.setdefault(a.lender, {})[_place(a)] = a.leaving or a.rank in spare
     return found
 
 
-def _given(gang: Workload, needed: Collection[tuple[str, Place]]) -> Shrink | None:
+def _given(gang: Workload, needed: Container[tuple[str, Place]], at: float) -> Shrink | Evict | None:
     leaving = [a for a in gang.placement if a.lender and not a.leaving and (a.lender, _place(a)) in needed]
-    if not leaving:
-        return None
-    lender = leaving[0].lender
-    left = len(staying(gang)) - len(leaving)
-    message = (
-        f"Gives {counted(len(leaving), 'worker')} back to {mention(lender)}, whose GPU it was; goes on with {left}."
-    )
-    return Shrink(gang.id, gang.version, tuple(sorted(a.rank for a in leaving)), message, by=lender)
+    return given_back(gang, [a.rank for a in leaving], leaving[0].lender, at) if leaving else None
 
 
-def _to_wake(a: Assignment, loaded: Collection[int], lent: Collection[Place]) -> tuple[bool, bool, float, int]:
-    return a.rank not in loaded, _place(a) in lent, -(a.asleep_at or 0.0), a.rank
+def _to_wake(a: Assignment, loaded: Container[int], lent: Lent) -> tuple[bool, bool, bool, float, int]:
+    return a.rank not in loaded, *_hurts(a, lent), -(a.asleep_at or 0.0), a.rank
+
+
+def _hurts(a: Assignment, lent: Lent) -> tuple[bool, bool]:
+    """What taking its GPU back does: whether a worker leaves, and whether that worker's gang cannot go on."""
+    return _place(a) in lent, not lent.get(_place(a), True)
 
 
 def _place(a: Assignment) -> Place:

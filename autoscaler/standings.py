@@ -70,9 +70,15 @@ def needed(promise: Promise, since: float, until: float) -> tuple[tuple[float, f
 
 
 def moments(
-    windows: Sequence[Window], ends: Sequence[float], promise: Promise, is_up: Sequence[bool]
+    windows: Sequence[Window],
+    ends: Sequence[float],
+    promise: Promise,
+    is_up: Sequence[bool],
+    slept: Sequence[bool] | None = None,
 ) -> tuple[Moment, ...]:
     """How it stood at each of these moments. windows: ascending. is_up: whether replicas were up, shape of ends.
+
+    slept: whether it was asleep within SILENT_SECONDS before, shape of ends; None: never.
 
     Before `promise.since` all windows count: what was promised then is not known any more.
     """
@@ -86,7 +92,8 @@ def moments(
         left = sla.budget_left(*_at(whole, i), promise.availability)
         rates = {span: sla.burn_rate(*_at(recent[span], i), promise.availability) for span in SPANS}
         is_silent = is_up[i] and not recent[SILENT_SECONDS][0][i]
-        found.append(Moment(at, left, sla.standing(left, rates, is_silent=is_silent)))
+        has_slept = slept is not None and slept[i]
+        found.append(Moment(at, left, sla.standing(left, rates, is_silent=is_silent, has_slept=has_slept)))
     return tuple(found)
 
 

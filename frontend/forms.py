@@ -168,6 +168,8 @@ def _options(path: str, field: Field, choices: Mapping[str, Sequence[str]]) -> t
 def _read(field: Field, text: str) -> Any:
     if _is_yaml(field):
         return _yaml(text)
+    if isinstance(field.shape, Items) and isinstance(field.shape.each, Whole):
+        return [_whole(one) for one in _names(text)]
     if isinstance(field.shape, Items):
         return _names(text) if field.shape.is_unique else _arguments(text)
     if isinstance(field.shape, Pairs):

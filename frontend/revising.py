@@ -10,7 +10,6 @@ from controlplane.jobspec.shapes import Faults
 from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.workloads import revisions
 from controlplane.queries.workloads.objectiveprice import Costs
-from controlplane.services.scheduling.revising import weight_of
 from frontend import forms, words
 from frontend.forms import FormField
 from frontend.layout import EXAMPLES, LABELS, UNITS, WIDTH
@@ -20,14 +19,16 @@ EFFECT = (
     "The objective counts from now on, the queue in front from the next replica that starts. Another image or "
     "environment replaces the replicas one by one: each goes once a new one is ready. If new ones do not become ready, "
     "or the error budget burns, the revision before is brought back. With a share of requests below 100 it gets only "
-    "that part of them, until you promote it or roll it back."
+    "that part of them, until you promote it or roll it back. With steps it gets one share after the other, each while "
+    "it keeps the objective, and is promoted after the last."
 )
 IMAGE, ENV = "image", "env"
 PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
 QUEUED = tuple(f"gateway.{field.name}" for field in GATEWAY.fields)
+ROLLED = ("weight", "steps", "step_minutes")  # of a job file's rollout: how requests come to a new revision
 WEIGHT = "rollout.weight"
 STANDBY = "standby"
-FIELDS = (IMAGE, ENV, WEIGHT, *PROMISED, *QUEUED, STANDBY)
+FIELDS = (IMAGE, ENV, *(f"rollout.{name}" for name in ROLLED), *PROMISED, *QUEUED, STANDBY)
 LATENCY = "objective.p95_latency"
 
 
@@ -39,7 +40,11 @@ def texts(spec: Mapping[str, Any]) -> dict[str, str]:
         found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
     standby = str(spec.get(STANDBY) or "")
-    return {IMAGE: str(spec["image"]), ENV: env, WEIGHT: str(weight_of(spec)), STANDBY: standby, **found}
+    given = spec.get("rollout") or {}
+    steps = ", ".join(map(str, given.get("steps") or ()))
+    rolled = {"weight": str(given.get("weight", WHOLE)), "steps": steps, "step_minutes": given.get("step_minutes", "")}
+    found |= {f"rollout.{name}": str(rolled[name]) for name in ROLLED}
+    return {IMAGE: str(spec["image"]), ENV: env, STANDBY: standby, **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
@@ -48,10 +53,12 @@ def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]
     before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway", STANDBY)}
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
-    weight = (made.get("rollout") or {}).get("weight", WHOLE)
-    if weight != weight_of(spec):
+    asked = {"weight": WHOLE, **(made.get("rollout") or {})}
+    present = spec.get("rollout") or {}
+    if asked != {"weight": WHOLE, **{name: present[name] for name in ROLLED if present.get(name)}}:
         before["rollout"] = spec.get("rollout")
-        after |= weighed(spec, weight)
+        kept = {name: value for name, value in present.items() if name not in ROLLED}
+        after["rollout"] = {**kept, **asked}
     return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
 
 
@@ -129,7 +136,9 @@ def shown(w: Any) -> dict[str, Any]:
     found = revisions.revisions(w)
     if found["rollout"] and found["rollout"]["percent"] is not None:
         found["rollout"]["rest"] = WHOLE - found["rollout"]["percent"]
-    return {"revisions": found["revisions"], "rollout": found["rollout"], "rolling": sentence(found["rollout"])}
+    now = found["rollout"]
+    next_step = following(now) if now else ""
+    return {"revisions": found["revisions"], "rollout": now, "rolling": sentence(now), "following": next_step}
 
 
 def promotion(w: Any, rollout: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,8 +154,9 @@ def promotion(w: Any, rollout: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def weighed(spec: Mapping[str, Any], weight: Any) -> dict[str, Any]:
-    """The change that gives the new revision this part of the requests."""
-    return {"rollout": {**(spec.get("rollout") or {}), "weight": weight}}
+    """The change that gives the new revision this part of the requests; no steps follow it by themselves."""
+    kept = {name: value for name, value in (spec.get("rollout") or {}).items() if name not in ROLLED}
+    return {"rollout": {**kept, "weight": weight}}
 
 
 def judged(rollout: Mapping[str, Any]) -> str:
@@ -160,6 +170,16 @@ def judged(rollout: Mapping[str, Any]) -> str:
     return "Nothing of its requests is measured yet, so nothing takes it back by itself but replicas that fail."
 
 
+def following(rollout: Mapping[str, Any]) -> str:
+    """What the next step of a canary gives, when, and what it waits for; empty of one without steps."""
+    if rollout["next_weight"] is None:
+        return ""
+    last = rollout["next_weight"] == WHOLE
+    what = "it replaces the one before" if last else f"{rollout['next_weight']} %"
+    soonest = f", at {rollout['next_at'][11:19]} UTC at the soonest" if rollout["next_at"] else ""
+    return f"Next{soonest}: {what}.{' ' if rollout['held'] else ''}{rollout['held']}"
+
+
 def _of(over: int, requests: int) -> str:
     return f"{over:,} of {words.plural(requests, 'request')}"
 
@@ -171,7 +191,8 @@ def sentence(rollout: Mapping[str, Any] | None) -> str:
     if rollout["is_canary"]:
         gets = "is to get" if rollout["percent"] is None else "gets"
         ready = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
-        return f"Revision {rollout['to']} {gets} {rollout['weight']} % of the requests: {ready}. {judged(rollout)}"
+        told = f"Revision {rollout['to']} {gets} {rollout['weight']} % of the requests: {ready}. {judged(rollout)}"
+        return f"{told} {following(rollout)}".rstrip()
     again = " again" if rollout["is_back"] else ""
     done = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
     why = f" {rollout['message']}" if rollout["message"] else ""

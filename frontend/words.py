@@ -205,7 +205,8 @@ def tone(phase: str) -> str:
 def event_word(kind: str, reason: str = "") -> tuple[str, str]:
     """(tone, word) of an event: what happened, in the past or present tense."""
     if kind == "Evicted" and reason:
-        return ("warn", "moved") if reason == "Consolidated" else ("bad", reason.lower())
+        known = {"Consolidated": ("warn", "moved"), "TakenBack": ("warn", "gave GPUs back")}
+        return known.get(reason, ("bad", reason.lower()))
     return _TONE_OF_KIND.get(kind, ("dim", kind))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from controlplane.cluster.port import Cluster, ClusterUnreachable, LogLine, Note, Observation, PodSpec
+from controlplane.cluster.port import Address, Cluster, ClusterUnreachable, LogLine, Note, Observation, PodSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,9 @@ class FaultyCluster:
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         self._command(lambda: self.cluster.rotate(workload, attempt, ranks, on=on))
+
+    def keep_address(self, address: Address, *, on: bool) -> None:
+        self._command(lambda: self.cluster.keep_address(address, on=on))
 
     def cordon(self, node: str, on: bool) -> None:
         self._command(lambda: self.cluster.cordon(node, on))

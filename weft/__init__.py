@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         WaitTimeout,
         WeftError,
     )
+    from weft.reporter import report
     from weft.transport import Retries
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "WaitTimeout",
     "WeftError",
     "Workload",
+    "report",
 ]
 _WHERE = {
     "answers": (
@@ -94,6 +96,7 @@ _WHERE = {
     ),
     "client": ("Client",),
     "errors": ("Conflict", "FieldError", "NotFound", "NotReachable", "NotSignedIn", "WaitTimeout", "WeftError"),
+    "reporter": ("report",),
     "transport": ("Retries",),
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}

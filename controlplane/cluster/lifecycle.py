@@ -388,7 +388,8 @@ class Lifecycle:
         same = [c for c in service.history if c.at == now.at]
         lost.update(name for c in same for name in c.lost)
         parts = (service.split[0], service.split[1]) if service.split else None
-        now = replace(now, lost=tuple(sorted(lost)), split=parts)
+        is_kept = not now.replicas and bool(service.history) and service.history[-1].is_kept
+        now = replace(now, lost=tuple(sorted(lost)), split=parts, is_kept=is_kept)
         service.history = [*(c for c in service.history if c.at < now.at), now]
         world.keep(service)
 

@@ -135,6 +135,15 @@ class Split:
     has_queue: bool = False  # whether our queue stands in front of it (docs/activator.md)
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where requests to a service come, named as its team's job file has it."""
+
+    workload: str
+    name: str
+    namespace: str  # the team's
+
+
 class ClusterUnreachable(Exception):  # noqa: N818 - named for what is so, as the cluster's users say it
     """The cluster did not answer; nothing is known to have happened."""
 
@@ -188,6 +197,9 @@ class Cluster(Protocol):
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
+
+    def keep_address(self, address: Address, *, on: bool) -> None:
+        """Have a service's address stay while it has no replica (on), or go now, as no replica will come."""
 
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work."""

@@ -4,9 +4,10 @@ A service's row keeps a state of a few minutes ago, and which replicas there wer
 itself, and remembers how far it came; what it finds does not depend on how often it looked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from autoscaler.observed import Signal
 from controlplane.cluster.entities import Service
 from controlplane.cluster.serving.history import LEFT_SECONDS, MINUTE, Capacity, Followed, Minute
 from controlplane.cluster.serving.run import Setup, State
@@ -17,6 +18,9 @@ from controlplane.cluster.world import World
 POINT_SECONDS = 300.0  # a kept state is at least so old, and at most twice as old
 # Where the clock is moved by more than this at once, requests come only in the last minutes of that time: a day of them
 # takes seconds, and a clock that jumps over a day is not looked at.
+COLD_SECONDS = 900.0  # that clients of a service which may have no replica wait, as its queue holds them so long
+SIGNAL_SECONDS = 5.0  # over which the rate of a signal is
+AHEAD_SECONDS = 3600.0  # how far ahead the next request to such a service is looked for
 JUMP_SECONDS, WARM_SECONDS = 3600.0, 600.0
 
 
@@ -59,6 +63,53 @@ def new_attempt(world: World, service: Service, attempt: int) -> None:
     world.runs.pop(service.key, None)
 
 
+def keep_address(world: World, uid: str, *, on: bool) -> None:
+    """Have requests to a service come, and be held, while it has no replica; or no longer."""
+    service = world.services.get(uid)
+    if service is None or not service.history or service.work is None or service.work.queue is None:
+        return
+    last = service.history[-1]
+    if last.is_kept != on:
+        now = replace(last, at=world.now, lost=last.lost if last.at == world.now else (), is_kept=on)
+        service.history = [*(c for c in service.history if c.at < now.at), now]
+        world.keep(service)
+
+
+def has_address(world: World, uid: str) -> bool:
+    """Whether requests to a service come anywhere."""
+    service = world.services.get(uid)
+    return service is not None and bool(service.history) and bool(service.history[-1].servers or _is_kept(service))
+
+
+def _is_kept(service: Service) -> bool:
+    return bool(service.history) and service.history[-1].is_kept
+
+
+def signals(world: World) -> dict[str, Signal]:
+    """What the queues in front of services without a replica tell, where something waits."""
+    found = {}
+    for service, followed in _sleeping(world):
+        run = followed.run
+        if waiting := run.waiting:
+            rate = run.arrived(world.now - SIGNAL_SECONDS, world.now) / SIGNAL_SECONDS
+            found[service.workload] = Signal(waiting, rate)
+    return found
+
+
+def next_held(world: World) -> float | None:
+    """When the first request comes to a service that sleeps and where none waits; None: not soon."""
+    moments = [followed.run.next_arrival(AHEAD_SECONDS) for _, followed in _sleeping(world) if not followed.run.waiting]
+    return min((at for at in moments if at is not None), default=None)
+
+
+def _sleeping(world: World) -> Iterator[tuple[Service, Followed]]:
+    for service in world.services.values():
+        if _is_kept(service) and not service.history[-1].servers:
+            followed = follow(world, service)
+            if followed is not None:
+                yield service, followed
+
+
 def are_others(world: World, objectives: Mapping[str, float | None]) -> bool:
     """Whether a service that answers requests is held to another p95 than this one."""
     return bool(_others(world, objectives))
@@ -81,7 +132,7 @@ def _others(world: World, objectives: Mapping[str, float | None]) -> list[tuple[
 def _is_left(world: World, service: Service) -> bool:
     """Whether it has had no replica for so long that nothing of it is to be seen any more."""
     last = service.history[-1]
-    return not last.servers and world.now - last.at > LEFT_SECONDS + 3 * POINT_SECONDS
+    return not last.servers and not last.is_kept and world.now - last.at > LEFT_SECONDS + 3 * POINT_SECONDS
 
 
 def _known(world: World, service: Service, work: Work, until: float) -> Followed:
@@ -95,6 +146,8 @@ def _known(world: World, service: Service, work: Work, until: float) -> Followed
     together = group(work.rate.base, profile.service_seconds) if profile.batch == 1 else 1
     traffic = Drawn(work.rate, profile.sizes, since, together)
     setup = Setup(profile.batch, profile.growth or 0.0, objective=work.objective)
+    if work.queue is not None:
+        setup = replace(setup, patience=COLD_SECONDS, holds=True, room=work.queue)
     state = State.of(service.point) if service.point else State.begin(_first(service.history))
     followed = Followed.begin(traffic, setup, state, [Minute(*minute) for minute in service.minutes])
     if state.index < 0 or not service.point:

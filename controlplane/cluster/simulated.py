@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from autoscaler.observed import Scrape
+from autoscaler.observed import Scrape, Signal
 from controlplane.cluster import podlogs, requests, speed, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
 from controlplane.cluster.port import (
+    Address,
     GpuUse,
     LogLine,
     Note,
@@ -103,8 +104,14 @@ class SimulatedCluster:
         return self._read().now
 
     def next_event(self) -> float | None:
-        """When something happens next by itself; never now."""
-        return self._read().next_due()
+        """When something happens next by itself, or a request comes to a service that sleeps; never now."""
+        world = self._read()
+        moments = [at for at in (world.next_due(), requests.next_held(world)) if at is not None]
+        return min(moments, default=None)
+
+    def signals(self) -> dict[str, Signal]:
+        """What the queues in front of services that sleep tell, where a request waits."""
+        return requests.signals(self._read())
 
     def advance(self, to: float) -> None:
         """Let time pass up to `to`, rounded down to a whole second. The clock never goes back."""
@@ -186,6 +193,11 @@ class SimulatedCluster:
                 if pod is not None and not pod.is_over:
                     self._life.rotate(pod, on=on)
 
+    def keep_address(self, address: Address, *, on: bool) -> None:
+        """Have requests to a service come, and wait, while it has no replica; or no longer."""
+        with self._writing() as world:
+            requests.keep_address(world, address.workload, on=on)
+
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work; pods that run there go on."""
         with self._writing() as world:
@@ -259,6 +271,10 @@ class SimulatedCluster:
         """The ranks of a service to which requests are sent."""
         pods = [p for p in self._read().pods.values() if p.workload == workload and p.phase == PodPhase.RUNNING]
         return {pod.rank for pod in pods if speed.is_serving(self._world, pod)}
+
+    def has_address(self, workload: str) -> bool:
+        """Whether requests to a service come anywhere: to a replica, or to the queue in front of it."""
+        return requests.has_address(self._read(), workload)
 
     def answered(self, workloads: Iterable[str]) -> dict[str, Totals]:
         """What became of all requests of these services since each began."""

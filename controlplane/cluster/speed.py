@@ -37,7 +37,8 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
 def reference(world: World, attempt: Attempt, work: Work) -> Layout:
     """The placement on which the work's seconds hold: as asked, as close together as such nodes allow, undisturbed."""
     first = role_members(attempt.spec)
-    pod = next(pod for rank, pod in sorted(attempt.pods.items()) if rank >= first and not pod.is_lent)
+    pod = next(pod for rank, pod in sorted(attempt.pods.items()) if rank >= first)
+    milli = WHOLE if pod.is_lent else pod.milli  # a worker asked for a whole device wherever it runs
     node = world.machines[pod.node].node
     devices = work.workers * max(1, len(pod.gpus))
     fits = devices <= node.gpus
@@ -46,7 +47,7 @@ def reference(world: World, attempt: Attempt, work: Work) -> Layout:
         model=work.reference_model or world.common_model or node.model,
         level=_inside(node, devices) if fits else Level.RACK,
         cores_per_device=attempt.cores,
-        granted=min(work.training.duty, physics.gpu_ratio(pod.milli)) if pod.gpus else work.training.duty,
+        granted=min(work.training.duty, physics.gpu_ratio(milli)) if pod.gpus else work.training.duty,
     )
 
 

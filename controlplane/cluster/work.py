@@ -36,6 +36,7 @@ from scheduler.model.workload import Kind
 
 Profiles = Mapping[Kind, Sequence[Profile]]
 
+WAITING = 100  # requests in front of a service, where the job file does not say how many may wait
 # A job that says nothing of how long it runs: a median quarter of an hour, nine in ten more than 5 minutes.
 UNSAID_SECONDS, UNSAID_SIGMA, UNSAID_MAX = 900.0, 0.8, 3600.0
 
@@ -61,6 +62,7 @@ class Work:
     has_luck: bool = True  # False: it does not die of something not its own either
     objective: float | None = None  # seconds, p95
     rate: Rate | None = None
+    queue: int | None = None  # requests that may wait where it may have no replica; None: it always has one
 
     @property
     def training(self) -> TrainingProfile:
@@ -109,6 +111,8 @@ def read_work(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) 
     if isinstance(profile, ServiceProfile):
         objective = _part(spec, "objective")
         work["objective"] = seconds(objective.get("p95_latency", objective.get("p95_seconds")))
+        if _part(spec, "replicas").get("min") == 0:
+            work["queue"] = int(_part(spec, "gateway").get("waiting", WAITING))
         most = int(_part(spec, "replicas").get("max") or 1) * profile.max_per_second
         work["rate"] = Rate.of_spec(uid, seed, profile.load * most, _part(truth, "rate"))
     return Work(**work)

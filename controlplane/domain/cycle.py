@@ -267,6 +267,7 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
             ready=values["ready"],
             start_seconds=values["start_seconds"],
             signal=Signal(*values["signal"]) if values.get("signal") else None,
+            idle_after=values.get("idle_after"),
             loaded=tuple(values.get("loaded", ())),
         )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
@@ -281,5 +282,6 @@ def _measured(service: ServiceMetrics) -> dict[str, Any]:
         "ready": service.ready,
         "start_seconds": service.start_seconds,
         "signal": None if service.signal is None else [service.signal.waiting, service.signal.rate],
+        **({} if service.idle_after is None else {"idle_after": service.idle_after}),
         **({"loaded": service.loaded} if service.loaded else {}),
     }

@@ -19,6 +19,7 @@ def plain(state: State) -> dict[str, Any]:
         "began": state.began,
         "calm": state.calm,
         "fell_at": state.fell_at,
+        **({} if state.idle_since is None else {"idle_since": state.idle_since}),
     }
 
 
@@ -31,6 +32,7 @@ def state_of(values: Mapping[str, Any]) -> State:
         began=values["began"],
         calm=values["calm"],
         fell_at=values["fell_at"],
+        idle_since=values.get("idle_since"),
     )
 
 

@@ -26,6 +26,7 @@ class Stretch:
     phase: str  # now
     since: float
     until: float
+    may_sleep: bool = False  # whether it may have no replica while no request comes
 
     @property
     def day(self) -> int:

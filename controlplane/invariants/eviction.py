@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import inf
+from typing import TypeGuard
 
 from controlplane.invariants.footprint import Footprints
 from controlplane.invariants.quota import QuotaUse, quota_uses
@@ -25,14 +27,19 @@ def s8_legality(state: State, max_left_out: int = MAX_VICTIMS) -> tuple[Violatio
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
     and the victim's team borrows, be it what its own children own. By fair share: the victim's team borrows, keeps its
     nominal quota, and the victim has run for the longer time that borrowed work is left to its borrower. To move it: it
-    saves checkpoints and is no service. The victim is preemptible and has run for the least time (how often it may be
-    asked is S10's). Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about the
-    claimant alone, finds no place for it. Tried on all subsets of up to 12 victims, or on those that leave at most
-    `max_left_out` of them out; leaving out one is enough wherever room helps monotonously.
+    saves checkpoints and is no service. What a service's sleeping replica lent is taken back when that one is not there
+    asleep any more, from a gang that cannot go on without. Every other victim is preemptible and has run for the least
+    time (how often it may be asked is S10's). Needed: with any proper subset of the victims out of the way, the
+    scheduler itself, asked about the claimant alone, finds no place for it. Tried on all subsets of up to 12 victims,
+    or on those that leave at most `max_left_out` of them out; leaving out one is enough wherever room helps
+    monotonously.
     """
     if state.round is None:
         return ()
     found: list[Violation] = []
+    for evict, world in _taken_back(state.round):
+        if why := _still_lent(world, world.workloads[evict.workload]):
+            found.append(Violation("S8", evict.workload, f"It has to give lent GPUs back, but {why}."))
     for claimant, victims, world in _scenes(state.round):
         by = world.workloads.get(claimant)
         if by is None:
@@ -47,15 +54,44 @@ def s8_legality(state: State, max_left_out: int = MAX_VICTIMS) -> tuple[Violatio
     return tuple(found)
 
 
+def _taken_back(made: Round) -> Iterator[tuple[Evict, Snapshot]]:
+    """Each gang that has to leave as it cannot do without a lent GPU, and the world before."""
+    for i, decision in enumerate(made.decisions):
+        if isinstance(decision, Evict) and decision.reason == EvictReason.TAKEN_BACK:
+            yield decision, _so_far(made, made.decisions[:i])
+
+
+def _still_lent(world: Snapshot, gang: Workload) -> str:
+    """Why it need not leave, or nothing."""
+    lent = {a.rank: (a.lender, a.node, a.gpus) for a in gang.placement if a.lender and not a.leaving}
+    asleep = {
+        (w.id, a.node, a.gpus)
+        for w in world.workloads.values()
+        for a in w.placement
+        if a.asleep_at is not None and not a.leaving
+    }
+    gives = [rank for rank, seat in lent.items() if seat not in asleep]
+    stay = sorted(a.rank for a in gang.placement if not a.leaving and a.rank >= gang.role_members)
+    if not gives:
+        return "the replicas that lent them are there and asleep"
+    if len(stay) - len(gives) >= max(1, gang.gang.min) and min(stay) not in gives:
+        return f"it can go on with {len(stay) - len(gives)} workers"
+    return ""
+
+
 def _scenes(made: Round) -> Iterator[tuple[str, list[Evict], Snapshot]]:
     """Each claimant of the round with its victims, and the world just before they are made to leave."""
     decisions = list(made.decisions)
     seen: set[str] = set()
     for i, decision in enumerate(decisions):
-        if isinstance(decision, Evict) and decision.by not in seen:
+        if _makes_room(decision) and decision.by not in seen:
             seen.add(decision.by)
-            victims = [d for d in decisions[i:] if isinstance(d, Evict) and d.by == decision.by]
+            victims = [d for d in decisions[i:] if _makes_room(d) and d.by == decision.by]
             yield decision.by, victims, _so_far(made, decisions[:i])
+
+
+def _makes_room(decision: Decision) -> TypeGuard[Evict]:
+    return isinstance(decision, Evict) and decision.reason != EvictReason.TAKEN_BACK
 
 
 def _so_far(made: Round, decisions: Sequence[Decision]) -> Snapshot:
@@ -221,7 +257,8 @@ def _is_about(decision: Decision, uid: str) -> bool:
 
 
 def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Settings) -> Place | None:
-    """Where the scheduler places this workload when no other waits and no more may be preempted."""
+    """Where the scheduler gives this workload GPUs of its own when no other waits and no more may be preempted."""
+    settings = replace(settings, lend_after_seconds=inf)
     changed, gone = [], []
     for workload in world.workloads.values():
         if workload.id == uid:
@@ -234,7 +271,9 @@ def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Setting
             count = staying - workload.role_members
             if workload.kind == Kind.INFERENCE:
                 count = min(workload.gang.count, count)
-            gang = replace(workload.gang, count=count, min=count, max=count)  # nor does an elastic gang shrink or grow
+            # Nor does an elastic gang shrink or grow; what it borrows it still gives back without leaving itself.
+            own = count - sum(bool(a.lender) and not a.leaving for a in workload.placement)
+            gang = replace(workload.gang, count=count, min=own, max=count)
             changed.append(replace(workload, started_at=None, gang=gang))
     decisions = schedule(world.replace(changed=changed, gone=gone), settings)
     return next((d for d in decisions if isinstance(d, Place) and d.workload == uid), None)

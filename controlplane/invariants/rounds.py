@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 
 from controlplane.invariants.state import Round, State, Violation
+from scheduler.actions.start_on_lent import may_start_on_lent
 from scheduler.model.decision import Decision, Place, Reason, Wait
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase, ResourceRequest, Workload
@@ -20,14 +21,15 @@ def s14_order(state: State) -> tuple[Violation, ...]:
     equal attained service and failures, the same constraints and the same history of evictions, neither in back-off
     nor dependent on others: if i came before j, waits as long and asks no more in any component, j is not placed
     while i waits.
-    Backfill is the exception: while room is kept for a larger one, the shorter may go first.
+    Backfill is the exception: while room is kept for a larger one, the shorter may go first. So is a start on GPUs that
+    a service lends: those that may not start there have no use for them.
     """
     return tuple(_overtaken(state.round)) if state.round else ()
 
 
 def _overtaken(made: Round) -> Iterator[Violation]:
     world = made.snapshot
-    placed = {d.workload for d in made.decisions if isinstance(d, Place)}
+    placed = {d.workload: any(a.lender for a in d.workers) for d in made.decisions if isinstance(d, Place)}
     reason = {w.id: w.reason for w in world.workloads.values()}
     reason.update((d.workload, str(d.reason)) for d in made.decisions if isinstance(d, Wait))
     groups: dict[object, list[Workload]] = {}
@@ -40,7 +42,8 @@ def _overtaken(made: Round) -> Iterator[Violation]:
         for j in later if waiting else ():
             for i in waiting:
                 is_backfill = reason[i.id] in KEPT_OUT and not _ends_as_soon(i, j)
-                if i.seq < j.seq and i.queued_at <= j.queued_at and _asks_no_more(i, j) and not is_backfill:
+                is_exempt = is_backfill or (placed[j.id] and not may_start_on_lent(i))
+                if i.seq < j.seq and i.queued_at <= j.queued_at and _asks_no_more(i, j) and not is_exempt:
                     yield Violation(
                         "S14", i.id, f"It waits while {j.id}, which came later and asks no less, is placed."
                     )

@@ -205,8 +205,18 @@ ROLE = Record(
 )
 REPLICAS = Record(
     (
-        Field("min", Whole(1, MAX_WORKERS), "The least replicas, kept as long as there is room.", 1),
+        Field(
+            "min",
+            Whole(0, MAX_WORKERS),
+            "The least replicas, kept as long as there is room. 0: none while no request comes.",
+            1,
+        ),
         Field("max", Whole(1, MAX_WORKERS), "The most replicas; min if absent."),
+        Field(
+            "scale_to_zero_after",
+            _duration("10m", ("1m", 60.0), ("24h", 86_400.0)),
+            "With min 0: so long without a request, and it has no replica until the next one; 10m if absent.",
+        ),
     )
 )
 TOPOLOGY = Record(
@@ -235,6 +245,7 @@ OBJECTIVE = Record(
         Field("window", _duration("28d", ("1h", 3600.0)), "Over how long that is counted.", "28d"),
     )
 )
+STEP_MINUTES = 10  # of each step, where a job file says nothing
 ROLLOUT = Record(
     (
         Field(
@@ -249,6 +260,12 @@ ROLLOUT = Record(
             "Percent of the requests that a new revision gets until it is promoted; 100: it replaces the one before.",
             100,
         ),
+        Field(
+            "steps",
+            Items(Whole(1, 99), 20, is_unique=True),
+            "Percents that it gets one after the other while it keeps the objective; then it is promoted.",
+        ),
+        Field("step_minutes", Whole(1, 10_080), f"How long each step lasts at least; {STEP_MINUTES} if absent."),
     )
 )
 GATEWAY = Record(

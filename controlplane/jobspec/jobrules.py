@@ -8,11 +8,12 @@ from gpushare.gpu import WHOLE
 from scheduler.model.workload import MAIN_ROLE, Level
 
 MAX_TENSORFLOW = 1000
+PROMOTED = 100  # percent of the requests: no canary
 
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby):
+    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby, _zero, _steps):
         rule(values, faults)
 
 
@@ -176,6 +177,44 @@ def _standby(values: Mapping[str, Any], faults: Faults) -> None:
         what = f"standby is {given}, but it is not known how much of a GPU its model takes."
         fix = "Ask for resources: {gpu_share: {guarantee: 1, memory: 20Gi}}, a whole GPU with the memory of the model."
         faults.add("standby", f"{what} {fix}")
+
+
+def _zero(values: Mapping[str, Any], faults: Faults) -> None:
+    """A service without a replica is woken by the queue in front of it, and its law needs an objective."""
+    replicas = values.get("replicas")
+    if replicas in (None, BAD) or replicas["min"] != 0:
+        return
+    if values["gateway"] is None:
+        what = "replicas.min is 0, but there is no queue that holds requests while no replica runs."
+        faults.add("replicas.min", f"{what} Add gateway, such as {{slots: 8}}, or set min to 1.")
+    if values["objective"] is None:
+        what = "replicas.min is 0, but there is no objective to scale by."
+        faults.add("replicas.min", f"{what} Add objective, such as {{p95_latency: 500ms}}, or set min to 1.")
+    if values["standby"] not in (None, BAD, 0):
+        what = f"standby is {values['standby']}, which keeps replicas loaded, but replicas.min 0 lets all go."
+        faults.add("standby", f"{what} Remove standby, or set min to 1.")
+
+
+def _steps(values: Mapping[str, Any], faults: Faults) -> None:
+    """A canary takes steps upwards, by the requests that kept the objective."""
+    rollout = values.get("rollout")
+    if rollout in (None, BAD) or BAD in rollout.values():
+        return
+    steps, at = rollout["steps"], "rollout.steps"
+    if not steps:
+        if rollout["step_minutes"] is not None:
+            faults.add(
+                "rollout.step_minutes", "rollout.step_minutes is given without rollout.steps. Add steps, or remove it."
+            )
+        return
+    shown = ", ".join(map(str, steps))
+    if list(steps) != sorted(steps):
+        faults.add(at, f"{at} is {shown}, which does not rise. Write {', '.join(map(str, sorted(steps)))}.")
+    if rollout["weight"] != PROMOTED:
+        text = f"rollout.weight is {rollout['weight']}, and rollout.steps say what part a new revision gets. Keep one."
+        faults.add("rollout.weight", text)
+    if values["objective"] is None:
+        faults.add(at, f"{at} is {shown}, but there is no objective to take steps by. Add objective.")
 
 
 def _unique(pairs: Iterable[tuple[str, Any]], problem: str, faults: Faults) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from controlplane.jobspec import jobfile, jobrules, quantities
+from controlplane.jobspec import counts, jobfile, jobrules, quantities
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
 from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
@@ -72,10 +72,11 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How a new revision of a service is brought in: seconds for each replica, and the part of requests, in percent."""
+    """How a new revision comes: seconds for each replica, percent of the requests, its steps (the first is weight)."""
 
     deadline: float = 600.0
     weight: int = 100
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Spec:
     team: str
     priority_class: str
     image: str
-    workers: Gang  # a service: count and min are replicas.min, max is replicas.max
+    workers: Gang  # a service: min and max are those of replicas, count is min and 1 at least
     resources: ResourceRequest
     roles: tuple[Role, ...] = ()  # pod sets beside the workers
     topology: Topology = Topology()
@@ -133,6 +134,7 @@ class Spec:
     health: str = ""  # path of a service that answers once it is ready
     rollout: Rollout = Rollout()
     gateway: Gateway | None = None
+    idle_after: float | None = None  # of a service that may have no replica: s without a request before; else None
     standby: int = 0  # replicas of a service that are kept loaded beyond those that serve, as far as its most allow
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
@@ -179,6 +181,7 @@ class Spec:
             },
             **({"gateway": asdict(self.gateway)} if self.gateway else {}),
             **({"standby": self.standby} if self.standby else {}),
+            **({} if self.idle_after is None else {"scale_to_zero_after_seconds": self.idle_after}),
         }
 
 
@@ -299,7 +302,7 @@ def _text(filled: dict[str, Any]) -> dict[str, Any]:
     if workers := filled.get("workers"):
         filled["workers"] = {"count": workers["count"], "min": workers["count"], "max": workers["count"], **workers}
     if replicas := filled.get("replicas"):
-        filled["replicas"] = {"min": replicas["min"], "max": replicas["min"], **replicas}
+        filled["replicas"] = {"min": replicas["min"], "max": max(1, replicas["min"]), **replicas}
     for resources in (filled["resources"], *(role["resources"] for role in filled.get("roles") or ())):
         _fill(resources)
     return filled
@@ -315,6 +318,11 @@ def _fill(resources: dict[str, Any]) -> None:
 # --- from values to a Spec --------------------------------------------------------------------
 
 
+def _rollout(given: Mapping[str, Any] | None) -> Rollout:
+    steps = given["steps"] or () if given else ()
+    return Rollout(given["deadline"], steps[0] if steps else given["weight"], steps) if given else Rollout()
+
+
 def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping[str, Any] | None) -> Spec:
     kind = Kind(values["type"])
     checkpoint, idle, objective = values.get("checkpoint"), values.get("idle"), values.get("objective")
@@ -326,7 +334,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         team=values["team"],
         image=values["image"],
         priority_class=values["priority_class"] or "",
-        workers=_workers(kind, values),
+        workers=counts.workers(kind, values),
         resources=_ask(values["resources"]),
         roles=tuple(Role(r["name"], _ask(r["resources"]), r["count"]) for r in values.get("roles") or ()),
         topology=_levels(values["topology"]),
@@ -348,31 +356,15 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         objective=objective
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
         health=values.get("health") or "",
-        rollout=Rollout(rollout["deadline"], rollout["weight"]) if rollout else Rollout(),
-        gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
-        if (gateway := values.get("gateway"))
-        else None,
-        standby=_standby(kind, values),
+        rollout=_rollout(rollout),
+        gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
+        idle_after=counts.idle_after(kind, values),
+        standby=counts.standby(kind, values),
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,
         **lists,
     )
-
-
-def _workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
-    if kind is Kind.INFERENCE:
-        least = values["replicas"]["min"]
-        return Gang(least, least, values["replicas"]["max"] or least)
-    if kind is Kind.NOTEBOOK:
-        return Gang()
-    count = values["workers"]["count"]
-    return Gang(count, values["workers"]["min"] or count, values["workers"]["max"] or count)
-
-
-def _standby(kind: Kind, values: Mapping[str, Any]) -> int:
-    given = values.get("standby") or 0
-    return _workers(kind, values).max if given == jobfile.AUTO else int(given)
 
 
 def _ask(asked: Mapping[str, Any]) -> ResourceRequest:

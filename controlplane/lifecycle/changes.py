@@ -111,7 +111,7 @@ class Changes:
         """Take one step of the life cycle, with its event (of the phase's name unless `kind` is given)."""
         if not may_move(row.phase, to):
             raise IllegalMoveError(f"{row.id}: {row.phase} -> {to}")
-        row.phase = to
+        before, row.phase = row.phase, to
         row.version += 1
         row.changed |= {"phase", "version"}
         if to in ENDED:
@@ -124,8 +124,17 @@ class Changes:
             self.change(row, rollout=None)
         if to in ENDED or to == Phase.RUNNING:
             self.steps.append((row, to))
+        if row.may_sleep:
+            self._leave_sleep(row, before)
         self.moves += 1
         self.note(row, kind or to.value, reason=reason, message=message, data=data)
+
+    def _leave_sleep(self, row: State, before: Phase) -> None:
+        """What a step means for a service that may be asleep: what starts again has a replica, as at first."""
+        if row.phase == Phase.QUEUED and row.workers == 0:
+            self.change(row, workers=1)
+        if before in ACTIVE and row.phase not in ACTIVE and not any(seat.pod_phase for seat in self.live(row)):
+            self.keep_address(row, on=False)
 
     def followed(self, row: State) -> None:
         """Have those that start after a workload follow it, as if it had just come to its phase."""
@@ -186,6 +195,10 @@ class Changes:
         self.touched[row.id] = row
 
     # --- commands -----------------------------------------------------------------------------
+
+    def keep_address(self, row: State, *, on: bool) -> None:
+        """Have a service's address stay while it has no replica, as its queue is behind it; or go, as it leaves."""
+        self.act("address", row, (), on=on)
 
     def act(self, verb: str, row: State, ranks: Sequence[int], **payload: Any) -> None:
         """Have the cluster do something once this is stored."""

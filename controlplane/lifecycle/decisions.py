@@ -10,6 +10,7 @@ from controlplane.lifecycle.stale import Made, Waiting
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from scheduler.model.applied import becomes, leaves
 from scheduler.model.decision import Evict, Place, Shrink, Wait
+from scheduler.model.mention import counted, mention
 from scheduler.model.workload import Phase, may_move
 
 _COLUMNS = {"after": "reserved_after"}  # fields that are stored under another name
@@ -59,7 +60,7 @@ def _place(changes: Changes, row: State, decision: Place) -> None:
         asleep=asleep,
     )  # fmt: skip
     if to != row.phase:
-        changes.move(row, to, data=data)
+        changes.move(row, to, message=_on_lent(decision), data=data)
     else:
         changes.bump(row)
         changes.note(row, "Placed", data=data)
@@ -68,6 +69,16 @@ def _place(changes: Changes, row: State, decision: Place) -> None:
     changes.place(row, decision.workers, reserve=bool(decision.after), revisions=revisions)
     if not decision.after:
         changes.act("start", row, ranks)
+
+
+def _on_lent(decision: Place) -> str:
+    """What a gang is told that starts on GPUs which services' sleeping replicas lend; else nothing."""
+    names = sorted({worker.lender for worker in decision.workers if worker.lender})
+    if not names:
+        return ""
+    lent = counted(sum(bool(worker.lender) for worker in decision.workers), "GPU")
+    what = f"{lent} that {' and '.join(mention(name) for name in names)} {'lends' if len(names) == 1 else 'lend'}"
+    return f"Starts on {what}; when these are needed it gives workers back, or saves and is queued again."
 
 
 def _evict(changes: Changes, row: State, decision: Evict) -> None:
@@ -116,6 +127,8 @@ def _scale(changes: Changes, row: State, decision: Scale) -> None:
     else:
         changes.bump(row)
         changes.note(row, told["kind"], message=told["message"], data=data)
+    if decision.workers == 0:
+        changes.keep_address(row, on=True)  # before its last replica leaves, or it would go with that one
     leavers = [seat for seat in staying if seat.rank in decision.leaving]
     if row.rollout is not None:  # a replica more than usual is meant to be there, and what is replaced leaves first
         order = sorted(staying, key=lambda seat: (seat.revision == row.revision, -seat.rank))

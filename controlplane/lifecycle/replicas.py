@@ -36,8 +36,8 @@ def serve(changes: Changes, row: State, ends: Sequence[End]) -> None:
 
 
 def _service_phase(row: State, placed: int, running: int, has_lost: bool, is_seen: bool) -> Phase:
-    """Running: all that are wanted run. Scaling: more are on their way. Degraded: one that ran was lost."""
-    if running and running == placed >= row.workers:
+    """Running: all that are wanted run, or none is. Scaling: more are on their way. Degraded: one that ran was lost."""
+    if running == placed >= row.workers and (running or not row.workers):
         return Phase.RUNNING
     if has_lost or (row.phase == Phase.DEGRADED and running < row.workers):
         return Phase.DEGRADED

@@ -7,7 +7,7 @@ more than usual is asked for (null: none is); `has_no_room`, whether there was n
 stood against its objective when the replacing began (null: nobody has looked yet); `reason` and `message` of going
 back. Of a canary (canaries.py): `weight`, percent of the requests; `split`, what the cluster was told of them;
 `told`, the percent that its newest event told; `split_at`, since when they are split; `judged`, [requests, late or
-failed] of both revisions when that was last looked at.
+failed] of both revisions when that was last looked at. Its steps are told in canarysteps.py.
 
 A replica that serves leaves only once another one more than wanted is ready: `surge` has the scheduler place one more,
 within quota like any other. Where there is no room for it one leaves first, but never the only one. What does not serve
@@ -19,8 +19,9 @@ from typing import Any
 
 from autoscaler.sla import Standing
 from controlplane.cluster.port import PodPhase
-from controlplane.lifecycle import canaries
+from controlplane.lifecycle import canaries, canarysteps
 from controlplane.lifecycle.canaries import WHOLE, Judged
+from controlplane.lifecycle.canarysteps import Plan
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.decisions import vacate
 from controlplane.lifecycle.ends import End
@@ -32,10 +33,10 @@ MAX_ENDED = 3  # replicas of a new revision that may fail before it is taken bac
 _RANK = {Standing.VIOLATED.value: 2, Standing.AT_RISK.value: 1}  # how bad; all else is 0
 
 
-def begin(changes: Changes, row: State, number: int, weight: int = WHOLE) -> None:
+def begin(changes: Changes, row: State, number: int, plan: Plan = Plan()) -> None:  # noqa: B008 - it is frozen
     """Have a service be of this revision from now on, and those of its replicas that are of another one replaced.
 
-    weight: percent of the requests that it is to get; below 100 it is a canary, and the rest waits for a person.
+    plan: below weight 100 it is a canary, and the rest waits for its steps, or for a person.
     """
     is_running = row.phase in ACTIVE and not row.intent and changes.live(row)
     if not is_running or number == row.revision:
@@ -48,19 +49,45 @@ def begin(changes: Changes, row: State, number: int, weight: int = WHOLE) -> Non
     if number == before:
         roll_back(changes, row, "Undone", f"Revision {row.revision} was undone.")
         return
-    rollout = _rollout(before, changes.at) | {"weight": weight, "split": row.rollout and row.rollout.get("split")}
+    rollout = _rollout(before, changes.at) | _planned(plan) | {"split": row.rollout and row.rollout.get("split")}
     changes.bump(row, revision=number, rollout=rollout, surge=0)
     told = f"Revision {number} replaces revision {before}."
-    if weight < WHOLE:
-        told = f"Revision {number} is to get {weight} % of the requests, beside revision {before}."
+    if plan.weight < WHOLE:
+        told = f"Revision {number} is to get {plan.weight} % of the requests, beside revision {before}."
     changes.note(row, "RollingOut", message=told, data=_data(row))
     go_on(changes, row)
 
 
-def weigh(changes: Changes, row: State, weight: int) -> None:
-    """Give the revision that is being brought in another part of the requests; 100 promotes it."""
+def weigh(changes: Changes, row: State, plan: Plan) -> None:
+    """Give the revision that is being brought in another part of the requests, and other steps; 100 promotes it."""
     rollout = row.rollout
-    if rollout is None or rollout["is_back"] or weight == canaries.weight_of(rollout):
+    if rollout is None or rollout["is_back"]:
+        return
+    _keep(changes, row, **(_planned(plan) | {"weight": canaries.weight_of(rollout)}))
+    _give(changes, row, plan.weight)
+
+
+def step(changes: Changes, row: State, judged: Judged | None) -> int | None:
+    """Take the next step of a canary that has steps, if it may be taken now; the answer is its new weight."""
+    rollout = row.rollout
+    if rollout is None or row.phase not in ACTIVE or row.intent:
+        return None
+    weight = canarysteps.next_weight(rollout)
+    if weight is None:
+        return None
+    held = canarysteps.held(row, changes.at, judged)
+    if held != rollout.get("held"):
+        _keep(changes, row, held=held)
+    if held:
+        return None
+    _give(changes, row, weight)
+    return weight
+
+
+def _give(changes: Changes, row: State, weight: int) -> None:
+    rollout = row.rollout
+    assert rollout is not None  # noqa: S101 - asked of what is being replaced
+    if weight == canaries.weight_of(rollout):
         return
     _keep(changes, row, weight=weight, moved_at=changes.at, asked_at=None)
     changes.bump(row)
@@ -202,9 +229,10 @@ def _split(changes: Changes, row: State) -> None:
         return  # it was told of an attempt that is over
     changes.act("split", row, ())
     if now is not None and not row.rollout["is_back"] and (before is None or before[1:] != now[1:]):
-        is_first = row.rollout.get("told") is None
-        if is_first:
-            _keep(changes, row, split_at=changes.at)
+        # What is judged begins with the split, and with each step anew: the load that it gets is another one then.
+        is_new = row.rollout.get("told") is None or (row.rollout.get("steps") and row.rollout["told"] != now[2])
+        if is_new:
+            _keep(changes, row, split_at=changes.at, judged=None)
         if row.rollout.get("told") != now[2]:
             _keep(changes, row, told=now[2])
             others = row.rollout["from"]
@@ -276,8 +304,12 @@ def _rollout(before: int, at: float) -> dict[str, Any]:
     return {
         "from": before, "is_back": False, "since": at, "moved_at": at, "ready": 0, "ended": 0, "asked_at": None,
         "has_no_room": False, "standing": None, "reason": "", "message": "", "weight": WHOLE, "split": None,
-        "split_at": None, "told": None, "judged": None,
+        "split_at": None, "told": None, "judged": None, "steps": [], "step_seconds": 0.0, "held": "",
     }  # fmt: skip
+
+
+def _planned(plan: Plan) -> dict[str, Any]:
+    return {"weight": plan.weight, "steps": list(plan.steps), "step_seconds": plan.step_seconds, "held": ""}
 
 
 def _data(row: State) -> dict[str, Any]:

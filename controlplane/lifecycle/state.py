@@ -32,6 +32,7 @@ class State:
     gpus: int
     share_guarantee: int  # milli-GPU; 0: whole GPUs
     workers: int  # wanted
+    workers_min: int  # the least; of a service 0 where it may have no replica while nothing comes
     roles: Sequence[Any]  # further pod sets, as controlplane/jobspec/podsets.py writes them
     retries: int
     failures: int
@@ -87,6 +88,11 @@ class State:
     def is_service(self) -> bool:
         """Whether its workers come and go one by one."""
         return self.kind == Kind.INFERENCE
+
+    @property
+    def may_sleep(self) -> bool:
+        """Whether it is a service that may have no replica while no request comes."""
+        return self.is_service and self.workers_min == 0
 
     @property
     def is_owned(self) -> bool:

@@ -55,6 +55,7 @@ def _note_days(at: float, lease: HeldLease) -> bool:
     """Note how services kept their objectives; tell whether there is more than one round should do."""
     due = standings.due(at, STRETCHES, kept_days=retention.days(SAMPLES))
     for one in due:
-        moments, windows = standings.past(one.workload, one.promise, one.since, one.until, one.phase)
-        servicedays.note(stretch=one, found=tally(moments, windows, one.since, one.until), lease=lease)
+        span = one.since, one.until
+        moments, windows = standings.past(one.workload, one.promise, *span, one.phase, may_sleep=one.may_sleep)
+        servicedays.note(stretch=one, found=tally(moments, windows, *span), lease=lease)
     return len(due) == STRETCHES

@@ -108,5 +108,8 @@ def _send_requests(cluster: Cluster, command: Command) -> None:
                 cluster.split(command.split)
         case "wake" | "sleep":
             cluster.rotate(command.workload, command.attempt, command.ranks, on=command.verb == "wake")
+        case "address":
+            if command.address is not None:
+                cluster.keep_address(command.address, on=command.on)
         case verb:
             raise ValueError(f"unknown verb {verb}")

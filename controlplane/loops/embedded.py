@@ -147,6 +147,8 @@ class Driver:
         self._run("observe", observe.run_once)
         if self._scale.is_due(at):
             self._run("scale", scale.run_once)
+        elif self.cluster.signals():
+            self._run("scale", lambda wiring: scale.answer(wiring, self.cluster))
         if self._schedule.is_due(at) or woken or changes.are_there():
             self._run("schedule", schedule.run_once)
         self._run("actuate", actuate.run_once)

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 from autoscaler.decision import Scale
 from autoscaler.observed import Signal
 from autoscaler.scale import scale
+from controlplane.cluster.port import Gateways
 from controlplane.domain.cycle import pack_scaling
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -17,7 +19,7 @@ from controlplane.queries.scheduling import scaling, snapshot
 from controlplane.services.scheduling import decisions, learned, policy
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
-from scheduler.model.decision import Shrink
+from scheduler.model.decision import Evict, Shrink
 
 LOOK_SECONDS = 14.5  # between two looks, where the loop turns each second
 LOOKED = "scale looked at"  # in the wiring's `kept`: when this process last did
@@ -28,10 +30,17 @@ def run_once(wiring: Wiring) -> Report:
     return rounds.run("scale", wiring, _scale)
 
 
+def answer(wiring: Wiring, gateways: Gateways) -> Report:
+    """One round of it between two looks: only what these queues tell, so that a service that sleeps wakes."""
+    return rounds.run("scale", wiring, lambda wiring, lease: _decide(wiring, lease, _waiting(gateways), is_look=False))
+
+
 def _scale(wiring: Wiring, lease: HeldLease) -> int:
+    return _decide(wiring, lease, _waiting(wiring.gateways), is_look=_is_time(wiring, time.monotonic()))
+
+
+def _decide(wiring: Wiring, lease: HeldLease, signals: Mapping[str, Signal], *, is_look: bool) -> int:
     started = time.monotonic()
-    signals = _waiting(wiring)
-    is_look = _is_time(wiring, started)
     services = scaling.serving() if is_look or signals else {}
     if not is_look:  # between two looks only those whose requests wait
         services = {uid: promise for uid, promise in services.items() if uid in signals}
@@ -61,9 +70,9 @@ def _scale(wiring: Wiring, lease: HeldLease) -> int:
     return len(decisions.commit(decided, lease=lease, cycle=cycle).applied)
 
 
-def _waiting(wiring: Wiring) -> dict[str, Signal]:
+def _waiting(gateways: Gateways | None) -> dict[str, Signal]:
     """What the queues in front of services tell, where something waits."""
-    told = wiring.gateways.signals() if wiring.gateways is not None else {}
+    told = gateways.signals() if gateways is not None else {}
     return {uid: signal for uid, signal in told.items() if signal.waiting}
 
 
@@ -76,7 +85,7 @@ def _is_time(wiring: Wiring, now: float) -> bool:
     return True
 
 
-def record(decision: Scale | Shrink) -> dict[str, Any]:
+def record(decision: Scale | Shrink | Evict) -> dict[str, Any]:
     """A decision as the Cycle row keeps it; which ranks leave is told by the command that stops them."""
     kept = asdict(decision)
     if isinstance(decision, Scale):

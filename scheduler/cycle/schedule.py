@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from scheduler.actions.grow import grow
 from scheduler.actions.lend import lend
+from scheduler.actions.start_on_lent import start_on_lent
 from scheduler.cycle.round import Round, Turn
 from scheduler.explain.reasons import awaiting
 from scheduler.explain.refresh import is_news
@@ -50,10 +51,12 @@ def decide(
     if not session.is_full and snapshot.scope is None:
         growth = Growth(session, refused)
         grow(session, growth)
+        start_on_lent(session, growth)  # what found no place of its own, and can leave when a service needs its GPUs
         lend(session, growth)  # what is left of their wishes: on the GPUs of replicas on standby
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
-    starts = tuple((kept.workload.id, kept.start) for kept in session.constraints.reservations)
+    kept_for = (kept for kept in session.constraints.reservations if kept.workload.id not in moved)
+    starts = tuple((kept.workload.id, kept.start) for kept in kept_for)
     waits = (Wait(workload.id, workload.version, *refusal) for workload, refusal in told if workload.id not in moved)
     return (*plan.decisions, *waits), starts
 

@@ -17,7 +17,7 @@ from scheduler.model.decision import Reason
 from scheduler.model.mention import mention
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, Flavor
 from scheduler.model.team import Budget
-from scheduler.model.workload import Topology, Workload, least
+from scheduler.model.workload import Kind, Topology, Workload, least
 from scheduler.quota.tree import Limit, gpus_counted, gpus_text
 from scheduler.state.free import Free, free_of
 from scheduler.state.plan import Plan
@@ -222,7 +222,8 @@ def _misconfigured(plan: Plan, workload: Workload) -> Refusal | None:
         return Refusal(Reason.MISCONFIGURED, f"Team {workload.team} does not exist. Submit it to another team.")
     if ask.gpus and ask.share:
         return Refusal(Reason.MISCONFIGURED, "Requests both whole GPUs and a share of one. Request only one of them.")
-    if not 1 <= gang.min <= gang.count:
+    fewest = 0 if workload.kind is Kind.INFERENCE else 1  # a service may have no replica while nothing comes
+    if not fewest <= gang.min <= gang.count:
         return Refusal(
             Reason.MISCONFIGURED, f"workers.min is {gang.min} but count is {gang.count}. Set min to 1..{gang.count}."
         )

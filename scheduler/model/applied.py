@@ -81,9 +81,11 @@ def _placed(workload: Decided, decision: Place, at: float) -> dict[str, Any]:
 def _evicted(workload: Decided, decision: Evict, at: float) -> dict[str, Any]:
     if workload.phase == Phase.RESERVED:  # nothing runs yet: the reservation is simply given up
         return {"phase": Phase.QUEUED, "after": ()}
+    # What takes its own GPUs back is no preemptor: the two may push each other out (docs/promises.md, S10).
+    by = "" if decision.reason is EvictReason.TAKEN_BACK else decision.by
     return {
         "phase": Phase.CHECKPOINTING,
         "preempted_at": (*workload.preempted_at, at),
-        "preempted_by": (*workload.preempted_by, decision.by),
+        "preempted_by": (*workload.preempted_by, by),
         "moving": decision.reason is EvictReason.CONSOLIDATED,
     }

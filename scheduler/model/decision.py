@@ -40,6 +40,7 @@ class EvictReason(StrEnum):
     RECLAIMED = "Reclaimed"  # by a team that takes its nominal GPUs back
     CONSOLIDATED = "Consolidated"  # moved: a place elsewhere is kept for it, so that room comes in one piece
     FAIR_SHARE = "FairShare"  # by a team further below its entitlement: both borrow
+    TAKEN_BACK = "TakenBack"  # by a service whose sleeping replicas' GPUs it cannot do without; "" if that one left
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,15 @@
-"""Workers on the devices of sleeping replicas leave when their lender does: nothing else would take them from there."""
+"""Workers on the GPUs of services' sleeping replicas give them back: to a replica that wakes, or when it leaves.
 
+A gang gives what it has beyond its minimum, and goes on. Less than that it never has: then, or if the worker at which
+it meets would go, it saves its work and leaves as a whole, and is queued again.
+"""
+
+from collections.abc import Collection
+
+from scheduler.model.decision import Evict, EvictReason, Shrink
 from scheduler.model.mention import counted, mention
-from scheduler.model.workload import Assignment
+from scheduler.model.terms import of_evict
+from scheduler.model.workload import Assignment, Workload, staying
 from scheduler.state.session import Session
 
 
@@ -13,11 +21,43 @@ def take_back(session: Session) -> None:
         if gang is not plan.snapshot.workloads[uid]:
             continue  # a round decides once about each: what is left to do is the next one's
         ranks = [a.rank for a in gang.placement if a.lender and not a.leaving and not _is_lent(session, a)]
-        if ranks:
-            lender = next(a.lender for a in gang.placement if a.rank in ranks)
+        if not ranks:
+            continue
+        lender = next(a.lender for a in gang.placement if a.rank in ranks)
+        if goes_on_without(gang, ranks):
             gives = counted(len(ranks), "worker")
             message = f"Gives {gives} back: {mention(lender)} has left the GPU that it lent, or uses it itself."
             plan.shrink(gang, ranks, "", message)
+        else:
+            why = f"{mention(lender)} has left the GPU that it lent, or uses it itself"
+            plan.evict(gang, EvictReason.TAKEN_BACK, "", _leaves(gang, why))
+
+
+def goes_on_without(gang: Workload, ranks: Collection[int]) -> bool:
+    """Whether it can run on when these workers leave: with its minimum, and the lowest rank, where the gang meets."""
+    stay = staying(gang)
+    return len(stay) - len(ranks) >= max(1, gang.gang.min) and stay[0] not in ranks
+
+
+def to_give(gang: Workload) -> frozenset[int]:
+    """The ranks on lent devices that it can give and go on, if it gives no others: the highest first."""
+    stay = staying(gang)
+    lent = sorted((a.rank for a in gang.placement if a.lender and not a.leaving and a.rank != stay[0]), reverse=True)
+    return frozenset(lent[: max(0, len(stay) - max(1, gang.gang.min))])
+
+
+def given_back(gang: Workload, ranks: Collection[int], lender: str, at: float) -> Shrink | Evict:
+    """What these workers' leaving for their lender, whose replicas wake, means for the gang."""
+    if not goes_on_without(gang, ranks):
+        message = _leaves(gang, f"{mention(lender)} needs the GPUs that it lent")
+        return Evict(gang.id, gang.version, EvictReason.TAKEN_BACK, lender, message, of_evict(gang, at))
+    left = len(staying(gang)) - len(ranks)
+    message = f"Gives {counted(len(ranks), 'worker')} back to {mention(lender)}, whose GPU it was; goes on with {left}."
+    return Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by=lender)
+
+
+def _leaves(gang: Workload, why: str) -> str:
+    return f"Saves its work and leaves: {why}, and it runs with no fewer than {counted(gang.gang.min, 'worker')}."
 
 
 def _is_lent(session: Session, worker: Assignment) -> bool:

@@ -108,6 +108,13 @@ class Growth:
             return f"Team {gang.team} may not use more GPUs of its kind now."
         return self._find(wants, spot, room)
 
+    def beside(self, gang: Workload, spot: Spot, few: int) -> Places:
+        """At most so many places for a gang that waits, if the rest of it is elsewhere: where a gang could grow."""
+        wants = replace(gang, gang=replace(gang.gang, count=few))
+        room = self._quota(wants, spot.flavor) if few else 0
+        places = self._find(wants, spot, room) if room else ()
+        return () if isinstance(places, str) else places
+
     def resting(self, gang: Workload) -> str:
         """Why it is left alone now, whatever is free; or nothing."""
         at, settings = self._plan.snapshot.at, self._settings

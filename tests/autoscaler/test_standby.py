@@ -28,7 +28,7 @@ LENT = SERVICE + "g1 red training 1 gpumem 16000 x 1..1..3 lent s1 1,2 running a
 def told(world: str, replicas: int, loaded: tuple[int, ...] = (0, 1, 2, 3)) -> tuple[object, ...]:
     """(replicas in all, serving, ranks asleep, ranks that leave) once so many are wanted; () for no change."""
     snapshot = parse(world)
-    lent = borrowed(snapshot.workloads.values()).get("s1", ())
+    lent = borrowed(snapshot.workloads.values()).get("s1", {})
     found = rearranged(snapshot.workloads["s1"], Wanted(replicas), loaded, lent)
     return (found.workers, found.awake, found.asleep, found.leaving) if found else ()
 
@@ -76,9 +76,9 @@ def test_a_replica_that_was_lost_is_replaced_by_one_on_standby() -> None:
 
 def test_borrowers_leave_the_replicas_that_wake() -> None:
     world = parse(LENT)
-    change = rearranged(world.workloads["s1"], Wanted(3), (0, 1, 2, 3), {("a", (1,)), ("a", (3,))})
+    change = rearranged(world.workloads["s1"], Wanted(3), (0, 1, 2, 3), {("a", (1,)): True, ("a", (3,)): True})
     assert change is not None
-    (shrunk,) = taken_back([change], world.workloads)
+    (shrunk,) = taken_back([change], world.workloads, world.at)
     assert (shrunk.workload, shrunk.ranks, shrunk.by) == ("g1", (1,), "s1")
     assert shrunk.message == "Gives 1 worker back to [[w:s1]], whose GPU it was; goes on with 2."
 
@@ -118,7 +118,7 @@ def test_as_many_serve_as_are_wanted_or_there_and_none_is_in_two_places(
     world = _world(seats, standby, least, least + more)
     service = world.workloads["s1"]
     loaded = [rank for rank, (_, is_loaded, _) in enumerate(seats) if is_loaded]
-    lent = {("a", (rank,)) for rank, (_, _, is_lent) in enumerate(seats) if is_lent}
+    lent = {("a", (rank,)): rank % 2 == 0 for rank, (_, _, is_lent) in enumerate(seats) if is_lent}
     change = rearranged(service, Wanted(replicas), loaded, lent)
     wanted = Bounds(least, least + more).clamp(replicas)
     if change is None:

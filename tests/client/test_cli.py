@@ -172,6 +172,23 @@ def test_a_canary_is_begun_told_of_and_promoted(signed_in: Scripted, weft: Weft)
     assert (ran.code, "has no revision to promote" in ran.err) == (1, True)
 
 
+def test_a_canary_with_steps_is_begun_and_says_what_comes_next(signed_in: Scripted, weft: Weft) -> None:
+    spec = {"rollout": {"deadline": "5m", "weight": 10}}
+    began = {"is_canary": True, "weight": 5, "percent": 5, "of": 1, "judged_by": "nothing"}
+    follows = {"next_weight": 25, "next_at": "2026-01-01T00:10:00Z", "held": "Each step lasts 15 minutes."}
+    signed_in.on("GET", "/workloads", page(CHAT))
+    signed_in.on("GET", f"/workloads/{CHAT['uid']}", workload("chat", type="inference", spec=spec, version=7))
+    signed_in.on("PATCH", f"/workloads/{CHAT['uid']}", CHAT)
+    signed_in.on("GET", f"{SERVICE}/revisions", revisions(2, **began, **follows))
+    ran = weft("change", "chat", "--image", "example/chat:2", "--steps", "5, 25", "--step-minutes", "15")
+    told = "; next at 2026-01-01T00:10:00Z at the soonest: 25 % (Each step lasts 15 minutes.)."
+    assert (ran.code, ran.out.splitlines()[1].endswith(told)) == (0, True)
+    (sent,) = [one.body for one in signed_in.sent("PATCH", f"/workloads/{CHAT['uid']}")]
+    assert sent["rollout"] == {"deadline": "5m", "steps": [5, 25], "step_minutes": 15}
+    for wrong in (("--steps", "5,half"), ("--steps", "5", "--weight", "5"), ("--step-minutes", "5")):
+        assert weft("change", "chat", *wrong).code == 2
+
+
 def test_revisions_are_listed_and_undone(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(CHAT))
     signed_in.on("GET", f"{SERVICE}/revisions", revisions(2))

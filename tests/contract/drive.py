@@ -53,6 +53,9 @@ class Drive(Protocol):
     def rotation(self, workload: str) -> set[int]:
         """The ranks of a service to which requests are sent."""
 
+    def has_address(self, workload: str, name: str) -> bool:
+        """Whether requests to a service come anywhere: to a replica, or to the queue in front of it."""
+
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         """Have a worker's node answer its resizes with this reason of the port; empty: do them."""
 
@@ -117,6 +120,9 @@ class SimulatedDrive:
 
     def rotation(self, workload: str) -> set[int]:
         return self.cluster.rotation(workload)
+
+    def has_address(self, workload: str, name: str) -> bool:
+        return self.cluster.has_address(workload)
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         name = pod_name(workload, attempt, rank)

@@ -85,6 +85,10 @@ def _asleep(scene: Scene, name: str, number: str) -> bool:
     return sum(seat.asleep_at is not None for seat in scene.seats(name)) == int(number)
 
 
+def _address(scene: Scene, name: str, no: str) -> bool:
+    return scene.drive.has_address(scene.uid(name), name) is not bool(no)
+
+
 def _borrows(scene: Scene, name: str, number: str, lender: str) -> bool:
     seats = [seat for seat in scene.seats(name) if seat.lender == scene.uid(lender)]
     return sum(len(seat.gpus) for seat in seats) == int(number)
@@ -105,5 +109,6 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) splits no requests": _is_whole,
     r"(\S+) has (\d+) replicas? on standby": _asleep,
     r"(\S+) borrows (\d+) GPUs? of (\S+)": _borrows,
+    r"(\S+) has (no|an) address": lambda scene, name, which: _address(scene, name, "" if which == "an" else which),
     r"(\S+) is cordoned": _cordoned,
 }

@@ -38,8 +38,9 @@ class Fed(Unmeasured):
         """Of a service whose replicas take one request at once."""
         told = self.served[uid]
         came, seconds = WINDOW_SECONDS * float(told["requests_per_second"]), float(told["request_seconds"])
+        running = int(told.get("running", 1))
         counts = counted(np.array([seconds]), np.array([round(came)]))
-        return Scrape(self.now(), WINDOW_SECONDS, came, came * seconds, counts, int(told["waiting"]), 1, 1)
+        return Scrape(self.now(), WINDOW_SECONDS, came, came * seconds, counts, int(told["waiting"]), running, running)
 
     def _pod(self, uid: str) -> PodUse:
         told = self.used[uid]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from controlplane.cluster.port import Cluster, LogLine, Note, Observation, PodSpec, Split
+from controlplane.cluster.port import Address, Cluster, LogLine, Note, Observation, PodSpec, Split
 
 
 class Killed(BaseException):  # noqa: N818 - as KeyboardInterrupt, nothing may handle it on the way
@@ -81,6 +81,10 @@ class Mortal:
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """As the cluster's."""
         self._real.rotate(workload, attempt, ranks, on=on)
+
+    def keep_address(self, address: Address, *, on: bool) -> None:
+        """As the cluster's."""
+        self._real.keep_address(address, on=on)
 
     def cordon(self, node: str, on: bool) -> None:
         """As the cluster's."""

@@ -123,6 +123,14 @@ class KubernetesDrive:
         note = self.server.request("GET", path)["metadata"].get("annotations", {}).get(names.SPLIT)
         return None if note is None else (json.loads(note)["revision"], json.loads(note)["percent"])
 
+    def has_address(self, workload: str, name: str) -> bool:
+        """Whether its Service is there, for this workload."""
+        wanted = f"metadata.name={names.address_service(workload, name)}"
+        found = self.server.request(
+            "GET", f"/api/v1/namespaces/{names.namespace(TEAM)}/services?fieldSelector={wanted}"
+        )
+        return any(one["metadata"]["labels"].get(names.WORKLOAD) == workload for one in found["items"])
+
     def rotation(self, workload: str) -> set[int]:
         """The pods that its Service lists as ready."""
         service = f"kubernetes.io/service-name={names.address_service(workload, 'work')}"

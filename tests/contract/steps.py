@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from controlplane.jobspec.spec import Spec, stored
 from controlplane.models import Workload
 from controlplane.services.scheduling import draining, nodes
 from controlplane.services.workloads import submission, workloads
@@ -32,13 +33,16 @@ def _submit(scene: Scene, name: str, team: str, kind: str, values: dict[str, Any
     file = scene.drive.job_file(Kind(kind), None if runs is None else seconds(runs), code)
     file = scene.drive.slow(file) if is_slow else file
     extra: dict[str, Any] = {part: file[part] for part in ("simulated", "kwok") if file.get(part)}
-    if spec.idle.park_after is not None:  # nobody may ask for less than a minute, which is less where time is real
-        extra["normalised"] = {
-            **spec.document()["normalised"],
-            "park_after_seconds": scene.drive.seconds(spec.idle.park_after),
-        }
+    if idle := _idle(scene, spec):
+        extra["normalised"] = {**spec.document()["normalised"], **idle}
     at = scene.drive.cluster.now()
     (scene.workloads[name],) = submission.submit_all([Submission(spec, actor="alice", at=at, extra=extra)])
+
+
+def _idle(scene: Scene, spec: Spec) -> dict[str, float]:
+    """Spans of idleness as the story's time has them: nobody may ask for less than a minute."""
+    told = {"park_after_seconds": spec.idle.park_after, "scale_to_zero_after_seconds": spec.idle_after}
+    return {name: scene.drive.seconds(value) for name, value in told.items() if value is not None}
 
 
 def _ask(scene: Scene, verb: str, name: str) -> None:
@@ -52,13 +56,19 @@ def _resize(scene: Scene, name: str, values: dict[str, Any]) -> None:
 
 
 def _change(scene: Scene, name: str, values: dict[str, Any]) -> None:
-    """As a person would; a deadline for each replica is scaled as all time of a story is."""
+    """As a person would; a deadline, idleness and a canary's steps are scaled as all time of a story is."""
     workload = scene.fresh(name)
     workloads.patch(workload=workload, changes=values, version=None, actor="alice")
+    if idle := _idle(scene, stored(scene.fresh(name).spec)):
+        spec = scene.fresh(name).spec
+        Workload.objects.filter(pk=workload.pk).update(spec=spec | {"normalised": spec["normalised"] | idle})
     if given := values.get("rollout", {}).get("deadline"):
         spec = scene.fresh(name).spec
         scaled = f"{scene.drive.seconds(seconds(given)):.3f}s"
         Workload.objects.filter(pk=workload.pk).update(spec=spec | {"rollout": spec["rollout"] | {"deadline": scaled}})
+    if (rollout := scene.fresh(name).rollout) and rollout["steps"]:
+        scaled_step = scene.drive.seconds(rollout["step_seconds"])
+        Workload.objects.filter(pk=workload.pk).update(rollout=rollout | {"step_seconds": scaled_step})
 
 
 def _undo(scene: Scene, name: str) -> None:

@@ -18,6 +18,7 @@ none. A workload that is not named has no event. Then facts may follow, which ho
     low has printed lines       low runs elsewhere         (on other nodes than at its start)
     low is of revision 2        each of its replicas     low has 1 replica of revision 2
     low sends 25 % of requests to revision 2             low splits no requests
+    chat has an address         chat has no address         (where requests to it come: Kubernetes' Service)
     chat has 2 replicas on standby                low borrows 2 GPUs of chat   (those of its sleeping replicas)
     c is cordoned               b has 7 usable GPUs        low has 2 cores and 512 MiB  (each of its workers)
 

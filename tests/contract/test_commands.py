@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.cluster.port import DEFERRED, INFEASIBLE, Note, PodPhase, PodSpec, Split
+from controlplane.cluster.port import DEFERRED, INFEASIBLE, Address, Note, PodPhase, PodSpec, Split
 from scheduler.model.workload import Kind
 from tests.contract.drive import TEAM, Drive, gang, phase, pod, run, seen
 
@@ -54,6 +54,24 @@ def test_a_replica_that_is_out_of_rotation_goes_on_and_may_be_told_twice(drive: 
     drive.cluster.rotate("w", 1, [7], on=True)
     drive.cluster.rotate("stranger", 1, [0], on=False)
     assert [p.phase for p in drive.cluster.observe(cursor).pods if p.phase != PodPhase.RUNNING] == []
+
+
+def test_an_address_stays_without_a_replica_until_it_is_given_up(drive: Drive) -> None:
+    served = drive.job_file(Kind.INFERENCE) | {"replicas": {"min": 0, "max": 1}, "gateway": {"slots": 1}}
+    run(drive, [pod(drive, spec=served)])
+    address = Address("w", "work", TEAM)
+    for _ in range(2):  # again: nothing new
+        drive.cluster.keep_address(address, on=True)
+    drive.cluster.stop("w", 1, [0], 1.0)
+    drive.until(lambda: phase(drive, "w-1-0") in (PodPhase.GONE, None))
+    drive.wait(60)
+    assert drive.has_address("w", "work")
+    drive.cluster.keep_address(replace(address, workload="other"), on=False)  # the name is not its own
+    drive.wait(60)
+    assert drive.has_address("w", "work")
+    for _ in range(2):
+        drive.cluster.keep_address(address, on=False)
+        drive.until(lambda: not drive.has_address("w", "work"))
 
 
 def test_a_replica_may_start_out_of_rotation(drive: Drive) -> None:

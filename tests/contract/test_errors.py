@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cluster.port import Cluster, ClusterUnreachable, Metrics, Note, PodPhase, Split
+from controlplane.cluster.port import Address, Cluster, ClusterUnreachable, Metrics, Note, PodPhase, Split
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import free_port
@@ -36,6 +36,7 @@ def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happen
         "resize": lambda: cluster.resize("w", 1, 0, 8000, 32_768),
         "split": lambda: cluster.split(Split("w", "work", TEAM, 2, 1, None)),
         "rotate": lambda: cluster.rotate("w", 1, [0], on=True),
+        "keep_address": lambda: cluster.keep_address(Address("w", "work", TEAM), on=True),
         "cordon": lambda: cluster.cordon("a", True),
         "logs": lambda: cluster.logs("w", 1, 0, 10, None),
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from controlplane.cluster.port import (
+    Address,
     ClusterUnreachable,
     LogLine,
     Note,
@@ -136,6 +137,9 @@ class PodCluster:
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         self.calls.append(("rotate", f"{workload}-{attempt}", tuple(ranks), on))
+
+    def keep_address(self, address: Address, *, on: bool) -> None:
+        self.calls.append(("keep_address", address.workload, on))
 
     def cordon(self, node: str, on: bool) -> None:
         self.calls.append(("cordon", node))

@@ -106,7 +106,8 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     client, url = signed_in(crowd.admin), f"/services/{chat.pk}/change"
     fields = {f.path: f.value for f in client.get(url).context["fields"]}
     assert fields == {
-        "image": OLD, "env": "KEEP=1", "rollout.weight": "100", "objective.p95_latency": "200ms",
+        "image": OLD, "env": "KEEP=1", "rollout.weight": "100", "rollout.steps": "", "rollout.step_minutes": "",
+        "objective.p95_latency": "200ms",
         "objective.availability": "99.9", "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "",
         "gateway.waiting": "", "standby": "",
     }  # fmt: skip
@@ -147,6 +148,29 @@ def test_the_form_begins_a_canary_which_the_slider_weighs_and_a_hundred_promotes
     assert answer["HX-Redirect"] == f"{at}/"
     assert fresh(chat).rollout["weight"] == 100
     assert client.get(f"{at}/promote").status_code == 302, "there is nothing to promote any more"
+
+
+def test_the_form_begins_steps_which_the_page_shows_and_a_share_by_hand_ends(crowd: People, chat: Workload) -> None:
+    client, at = signed_in(crowd.admin), f"/services/{chat.pk}"
+    fields = {f.path: f.value for f in client.get(f"{at}/change").context["fields"]}
+    asked = fields | {"image": NEW, "rollout.steps": "10, 50", "rollout.step_minutes": "15"}
+    client.post(f"{at}/change", asked)
+    assert fresh(chat).spec["rollout"] == {"deadline": "10m", "weight": 100, "steps": [10, 50], "step_minutes": 15}
+    crowd.world.place(chat, "b")
+    crowd.world.actuate()
+    crowd.world.pods(chat, PodPhase.RUNNING, 2)
+    page = client.get(f"{at}/traffic").content.decode()
+    assert "<strong>10 % (now)</strong>, 50 %, then it replaces revision 1. Next, at " in page
+    assert "UTC at the soonest: 50 %." in page
+    now = {f.path: f.value for f in client.get(f"{at}/change").context["fields"]}
+    assert (now["rollout.weight"], now["rollout.steps"], now["rollout.step_minutes"]) == ("100", "10, 50", "15")
+    version = fresh(chat).version
+    client.post(f"{at}/change", now)
+    assert fresh(chat).version == version, "nothing is other"
+    client.post(f"{at}/traffic", {"weight": "30"})
+    assert fresh(chat).spec["rollout"] == {"deadline": "10m", "weight": 30}
+    answer = client.post(f"{at}/change", now | {"rollout.steps": "50, 10"})
+    assert "which does not rise" in answer.content.decode()
 
 
 def test_the_page_promotes_for_those_who_may(crowd: People, chat: Workload) -> None:

@@ -63,6 +63,19 @@ def test_a_running_service_that_nothing_measures_is_not_known(bare: World, visit
     assert ">Met</span>" in visit("mel").get("/services/").content.decode()
 
 
+def test_a_service_that_sleeps_is_met_and_its_page_says_what_the_next_request_waits(bare: World, visit: Visit) -> None:
+    doc = document("inference", "chat", "nlp") | {"replicas": {"min": 0, "max": 2}, "gateway": {"slots": 4}}
+    w = bare.add(doc, Phase.RUNNING)
+    minutes(w, 0, range(60, 600))
+    page = f"/services/{w.pk}/"
+    assert "sleeps after 10 min without a request" in visit("mel").get(page).content.decode()
+    Workload.objects.filter(pk=w.pk).update(workers=0)
+    text = visit("mel").get(page).content.decode()
+    assert "asleep, as no request came for 10 min; the next one waits" in text
+    assert ">Met</span>" in text
+    assert "0/0 running, min 0, max 2" in text
+
+
 def test_a_service_without_an_objective_is_listed_too(bare: World, visit: Visit) -> None:
     doc = document("inference", "plain", "nlp")
     del doc["objective"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from controlplane.cluster.port import PodSpec
 from controlplane.invariants.check import check
+from controlplane.invariants.eviction import s8_legality
 from controlplane.invariants.state import Round, Schedule
 from controlplane.invariants.state import State as Seen
 from controlplane.lifecycle.state import Seat, State
@@ -163,6 +164,20 @@ def test_s8_trips_when_one_more_has_to_leave_than_needed():
         )
 
     assert broken_by(Parts(schedule=greedy), ask_again_every=10_000, events=10_000) == {"S8"}
+
+
+def test_s8_trips_when_a_gang_has_to_leave_that_could_give_a_worker_back():
+    text = """
+        node a 4 gpus memory 40000
+        team red nominal 4
+        s1 red inference share 1 smem 20000 x 1..3..3 standby 2 awake {} running a:0 a:1 a:2
+        g1 red training 1 gpumem 16000 saves 600 x 2..3..3 lent s1 1,2 running a:3 a:1 a:2
+    """
+    for standby, is_broken in (("1 asleep 1,2", True), ("2 asleep 2", True), ("3", False)):
+        world = parse(text.format(standby))
+        leaves = Evict("g1", world.workloads["g1"].version, EvictReason.TAKEN_BACK, "")
+        made = Round(world, (leaves,), Settings(), schedule)
+        assert [found.subject for found in s8_legality(Seen(world, round=made))] == ["g1"] * is_broken
 
 
 def test_s9_trips_when_a_reservation_is_never_honoured():

@@ -36,7 +36,8 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
         output.show([workload], (), form) if form == Format.NAME else output.dump(document, form)
         return
     now = str(client.cluster().get("now") or "")
-    output.say(output.pairs([*_facts(workload, now), *_objective(client, workload), *_revision(client, workload)]))
+    service = (*_objective(client, workload), *_sleep(client, workload), *_revision(client, workload))
+    output.say(output.pairs([*_facts(workload, now), *service]))
     _section("Spec", _spec(workload.document.get("spec") or {}))
     _section("Placement", _placement(placement))
     _section("Events (times of the cluster's clock)", output.table(events, columns.EVENTS) if events else "none")
@@ -126,6 +127,20 @@ def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     except NotFound:  # a server of before revisions
         return []
     return [("Revision", revise.progress(found) or str(found["revision"]))]
+
+
+def _sleep(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
+    """Whether a service that may have no replica sleeps, and what a request then waits; nothing for others."""
+    if workload.type != "inference" or workload.has_ended or workload.workers.get("min") != 0:
+        return []
+    sleep = client.autoscaling(workload.uid).get("sleep")
+    if sleep is None:  # a server of before
+        return []
+    cold = sleep["cold_start_seconds"]
+    waits = "" if cold is None else f"; the next request waits about {output.span(cold)}"
+    idle = f"{output.span(sleep['after_seconds'])} without a request"
+    state = f"asleep, after {idle}" if sleep["is_asleep"] else f"after {idle}"
+    return [("Scale to zero", f"{state}{waits}")]
 
 
 def _slo(client: "Client", workload: "Workload") -> "Json | None":

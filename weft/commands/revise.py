@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid of a service.")]
 Team = Annotated[str, typer.Option(help="Team of the name.")]
+SHARES = ("weight", "steps", "step_minutes")  # of a job file's rollout: how requests come to a new revision
 TRIES = 10  # a rollout writes the service's row for each replica that comes or goes
 COLUMNS = (
     Column("REVISION", lambda one: f"{one['number']}{' (wanted)' if one['is_wanted'] else ''}"),
@@ -40,28 +41,29 @@ def change(
     weight: Annotated[
         int | None, typer.Option("--weight", min=1, max=100, help="Percent of the requests for the new revision.")
     ] = None,
+    steps: Annotated[
+        str, typer.Option("--steps", help="Percents that it gets by itself one after the other, such as 5,25,50.")
+    ] = "",
+    step_minutes: Annotated[
+        int | None, typer.Option("--step-minutes", min=1, max=10_080, help="How long each step lasts at least (10).")
+    ] = None,
     standby: Annotated[str, typer.Option("--standby", help="Replicas kept loaded: a number, auto, or 0.")] = "",
     team: Team = "",
 ) -> None:
     """Change a service that runs: another image or environment replaces its replicas one by one, or gets a part of the
-    requests (`--weight 10`) until `weft promote` or `weft rollback`.
+    requests (`--weight 10`) until `weft promote` or `weft rollback`, or one share after the other (`--steps 5,25,50`).
     """
     promised = {"p95_latency": latency, "availability": availability, "window": window}
     given = {field: value for field, value in promised.items() if value not in ("", None)}
-    if not (image or env or given or weight or standby):
-        names = "--image, --env, --weight, --latency, --availability, --window or --standby"
+    shares = _shares(weight, steps, step_minutes)
+    if not (image or env or given or shares or standby):
+        names = "--image, --env, --weight, --steps, --latency, --availability, --window or --standby"
         raise typer.BadParameter(f"Give {names}.")
     session: Session = ctx.obj
     for left in reversed(range(TRIES)):
         now = session.client.read(session.client.find(name, team=team).uid)
-        spec = now.document["spec"]
-        changes: dict[str, Any] = {"image": image} if image else {}
-        if env:
-            changes["env"] = _environment(spec.get("env") or {}, env) or None
-        parts: dict[str, dict[str, Any]] = {"rollout": {"weight": weight} if weight else {}, "objective": given}
-        if standby:
-            changes["standby"] = int(standby) if standby.isdigit() else standby
-        changes |= {name: {**(spec.get(name) or {}), **part} for name, part in parts.items() if part}
+        asked = {"image": image, "env": env, "objective": given, "rollout": shares, "standby": standby}
+        changes = _changes(now.document["spec"], asked)
         try:
             session.client.patch(now.uid, changes, version=now.version)
             break
@@ -93,7 +95,7 @@ def promote(ctx: typer.Context, name: Name, team: Team = "") -> None:
         found = session.client.revisions(now.uid)
         if not (found["rollout"] or {}).get("is_canary"):
             raise WeftError(f"{now.path} has no revision to promote: none gets a part of its requests only.")
-        rollout = {**(now.document["spec"].get("rollout") or {}), "weight": 100}
+        rollout = _rollout(now.document["spec"], {"weight": 100})
         try:
             session.client.patch(now.uid, {"rollout": rollout}, version=now.version)
             break
@@ -151,9 +153,53 @@ def progress(found: "Json") -> str:
         return (
             f"revision {rollout['to']} {gets} {rollout['weight']} % of the requests, beside revision "
             f"{rollout['before']}: {rollout['ready']} of {output.plural(rollout['of'], 'replica')}{_judged(rollout)}"
+            f"{_following(rollout)}"
         )
     replaced = f"{rollout['ready']} of {output.plural(rollout['of'], 'replica')}"
     return f"revision {rollout['to']} replaces revision {rollout['before']}{again}: {replaced}{why}"
+
+
+def _changes(spec: "Json", asked: dict[str, Any]) -> dict[str, Any]:
+    """The changes of a job file that was last `spec`; what is empty in `asked` stays."""
+    found = {name: value for name, value in asked.items() if value}
+    if "env" in found:
+        found["env"] = _environment(spec.get("env") or {}, found["env"]) or None
+    if "objective" in found:
+        found["objective"] = {**(spec.get("objective") or {}), **found["objective"]}
+    if "rollout" in found:
+        found["rollout"] = _rollout(spec, found["rollout"])
+    if found.get("standby", "").isdigit():
+        found["standby"] = int(found["standby"])
+    return found
+
+
+def _shares(weight: int | None, steps: str, step_minutes: int | None) -> dict[str, Any]:
+    """What of the requests a new revision gets, as a job file says it; empty: nothing is said."""
+    if weight and steps:
+        raise typer.BadParameter("--weight and --steps are both given. Give one of them.")
+    if step_minutes and not steps:
+        raise typer.BadParameter("--step-minutes is given without --steps. Give steps, such as 5,25,50.")
+    if not steps:
+        return {"weight": weight} if weight else {}
+    percents = [part.strip() for part in steps.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in percents):
+        raise typer.BadParameter(f"--steps is {steps}. Give percents with commas, such as 5,25,50.")
+    return {"steps": list(map(int, percents)), **({"step_minutes": step_minutes} if step_minutes else {})}
+
+
+def _rollout(spec: "Json", shares: dict[str, Any]) -> dict[str, Any]:
+    """A job file's rollout with other shares: what it said of them before is gone."""
+    kept = {name: value for name, value in (spec.get("rollout") or {}).items() if name not in SHARES}
+    return {**kept, **shares}
+
+
+def _following(rollout: "Json") -> str:
+    """The next step of a canary, if it has steps, and what it waits for."""
+    if rollout.get("next_weight") is None:
+        return ""
+    at = f" at {rollout['next_at']} at the soonest" if rollout["next_at"] else ""
+    waits = f" ({output.clean(rollout['held'])})" if rollout["held"] else ""
+    return f"; next{at}: {rollout['next_weight']} %{waits}"
 
 
 def _judged(rollout: "Json") -> str:

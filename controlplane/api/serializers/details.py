@@ -214,6 +214,10 @@ class Rollout(Answer):
     is_canary = s.BooleanField(help_text="Whether it gets a part of the requests only, until it is promoted.")
     weight = s.IntegerField(help_text="Percent of the requests that it is to get.")
     percent = s.IntegerField(allow_null=True, help_text="Percent that it gets now; null: they are not split.")
+    steps = s.ListField(child=s.IntegerField(), help_text="Percents that it gets by itself, one after the other.")
+    next_weight = s.IntegerField(allow_null=True, help_text="Percent of the next step; null: none, a person decides.")
+    next_at = s.DateTimeField(allow_null=True, help_text="When the next step comes at the soonest; null: not known.")
+    held = s.CharField(allow_blank=True, help_text="What the next step waited for when it was last looked at.")
     judged_by = s.ChoiceField(
         ["requests", "service", "nothing"],
         help_text="Its own requests, or how the whole service stands; nothing: neither is known.",
@@ -256,6 +260,19 @@ class Standby(Answer):
     lent_gpu_hours = s.FloatField(help_text="All that it ever lent.")
 
 
+class Sleep(Answer):
+    """Whether a service that may have no replica has none, and what a request then waits."""
+
+    is_asleep = s.BooleanField(help_text="Whether it has no replica now, as no request comes.")
+    after_seconds = s.FloatField(help_text="Without a request until it has none (replicas.scale_to_zero_after).")
+    cold_start_seconds = s.FloatField(
+        allow_null=True,
+        help_text="From the first request that waits until a replica serves: the median of the last times that it "
+        "woke, before that as its first replica took. Null: not known yet.",
+    )
+    times_woken = s.IntegerField(help_text="Times that it woke which the median is of, at most 5.")
+
+
 class Autoscaling(Answer):
     """How many replicas a service may have, should have and has; the newest changes first."""
 
@@ -263,6 +280,7 @@ class Autoscaling(Answer):
     max = s.IntegerField()
     wanted = s.IntegerField()
     running = s.IntegerField()
+    sleep = Sleep(allow_null=True, help_text="Null for a service that always has a replica.")
     standby = Standby(allow_null=True, help_text="Null for a service without.")
     changes = Scaled(many=True)
 

@@ -71,6 +71,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "admission": Benchmark(("scheduling.admission", "scheduling.podless", "harness.processes"), SERVER),
     "api": Benchmark(("serving.api", "harness.processes"), SERVER),
     "authorization": Benchmark(("reliability.authorization", "harness.processes", "harness.tenants"), PAGES),
+    "demo-week": Benchmark(("serving.demoweek", "serving.demoweekload", "harness.processes"), SERVER),
     "start": Benchmark(("serving.start", "harness.processes"), PAGES),
     "replay": Benchmark(("scheduling.replay", "harness.processes"), SERVER),
     "slo": Benchmark(

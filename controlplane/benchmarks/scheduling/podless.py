@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.cluster.port import LogLine, Note, Observation, PodPhase, PodSeen, PodSpec, Split, pod_name
+from controlplane.cluster.port import Address, LogLine, Note, Observation, PodPhase, PodSeen, PodSpec, Split, pod_name
 from controlplane.simulator.worlds.presets import Pool, Preset
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
@@ -131,6 +131,9 @@ class Podless:
         return frozenset()
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Nothing to do."""
+
+    def keep_address(self, address: Address, *, on: bool) -> None:
         """Nothing to do."""
 
     def cordon(self, node: str, on: bool) -> None:

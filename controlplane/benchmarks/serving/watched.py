@@ -23,7 +23,7 @@ from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import Api
 from controlplane.cluster.kubernetes.connection import Access
-from controlplane.cluster.port import Note, PodSpec, pod_name
+from controlplane.cluster.port import Address, Note, PodSpec, pod_name
 from controlplane.testbed.nodes import manifest
 from scheduler.model.snapshot import Node
 
@@ -216,6 +216,9 @@ class WatchedCluster(KubernetesCluster):
         return frozenset()
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Nothing to do."""
+
+    def keep_address(self, address: Address, *, on: bool) -> None:
         """Nothing to do."""
 
     def cordon(self, node: str, on: bool) -> None:

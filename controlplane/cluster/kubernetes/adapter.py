@@ -19,7 +19,7 @@ from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
 from controlplane.cluster.kubernetes.queued import Queued, is_queued
 from controlplane.cluster.kubernetes.reflector import PAGE, Reflector, of_cluster
 from controlplane.cluster.kubernetes.store import Store
-from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, Split, pod_name
+from controlplane.cluster.port import Address, LogLine, Note, Observation, PodSpec, Split, pod_name
 
 LOST_SECONDS = 60.0  # a node that does not answer for so long is given up, with what runs there
 FIRST_LIST_SECONDS = 60.0
@@ -260,6 +260,12 @@ class KubernetesCluster:
         for worker in await self._workers(workload, attempt, ranks):
             if not worker.is_over:
                 await self._binder.rotate(worker, on=on)
+
+    def keep_address(self, address: Address, *, on: bool) -> None:
+        """Take its pods' ownership off its Service, or give it an owner that is no more."""
+        self._calls.call(
+            serving.keep_address(self._calls, address, names.namespace(address.namespace, self._prefix), on=on)
+        )
 
     def cordon(self, node: str, on: bool) -> None:
         """Set the node unschedulable or not."""

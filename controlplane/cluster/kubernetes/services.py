@@ -18,6 +18,7 @@ MONITORING = "monitoring.coreos.com/v1"  # of the Prometheus operator
 SCRAPE, SAMPLES = "15s", 10_000
 ISTIO = "networking.istio.io/v1"
 WHOLE = 100  # percent
+COLD_SECONDS = 900.0  # that the queue of a service that may have no replica holds a request while one starts
 IDENTITY = (  # labels of a pod, as Prometheus writes them, and what they are called on a series
     ("weft_dev_workload", "workload"),
     ("internal_weft_dev_attempt", "attempt"),
@@ -59,7 +60,7 @@ def budget(pod: PodSpec, *, namespace: str) -> Json:
     """
     normalised = pod.spec.get("normalised")
     workers = normalised.get("workers") if isinstance(normalised, dict) else None
-    least = int(workers.get("min") or 1) if isinstance(workers, dict) else 1
+    least = int(workers.get("min", 1)) if isinstance(workers, dict) else 1
     spec = {
         "minAvailable": max(0, least - 1),
         "selector": {"matchLabels": {names.WORKLOAD: pod.workload}},
@@ -118,7 +119,11 @@ def split_route(split: Split, service: Json) -> Json:
 def gateway(pod: PodSpec) -> Json | None:
     """The queue in front of the service as its job file has it, if any."""
     normalised = pod.spec.get("normalised")
-    return normalised.get("gateway") if isinstance(normalised, dict) else None
+    if not isinstance(normalised, dict) or not normalised.get("gateway"):
+        return None
+    queue: Json = normalised["gateway"]
+    may_sleep = normalised.get("scale_to_zero_after_seconds") is not None
+    return {**queue, "patience": COLD_SECONDS} if may_sleep else queue
 
 
 def _service(pod: PodSpec, namespace: str, name: str, spec: Json) -> Json:

@@ -18,11 +18,12 @@ import structlog
 from controlplane.cluster.kubernetes import names, services
 from controlplane.cluster.kubernetes.api import MERGE, STRATEGIC, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.podstatus import Worker
-from controlplane.cluster.port import ClusterUnreachable, PodSpec, Split
+from controlplane.cluster.port import Address, ClusterUnreachable, PodSpec, Split
 
 ASK_SECONDS = 300.0  # between two looks whether a kind is there
 RULES, ROUTES = "destinationrules", "virtualservices"  # of Istio
 NOT_FOUND = 404
+NOBODY = "00000000-0000-0000-0000-000000000000"  # uid of no pod
 MAX_OWNERS = 64  # of a gang, which comes and goes as a whole
 
 log = structlog.get_logger(__name__)
@@ -98,6 +99,27 @@ def _another_queue(found: Json, body: Json, without: Json) -> Json | None:
     meta: Json = {"labels": {**without, **body["metadata"]["labels"]}, "annotations": {names.QUEUE: now}}
     # Without a queue only Kubernetes lists the replicas, and it needs the selector for that.
     return {"metadata": meta, **({} if now else {"spec": {"selector": body["spec"]["selector"]}})}
+
+
+async def keep_address(api: Api, address: Address, namespace: str, *, on: bool) -> None:
+    """Have a service's Service stay without a pod of its own, or be collected.
+
+    Without an owner nothing takes it away. With one that is no more, Kubernetes' garbage collector does: so ours needs
+    no right to delete Services. A Service that another workload has by now is left alone.
+    """
+    path = f"{_collection(namespace)}/{names.address_service(address.workload, address.name)}"
+    try:
+        found = await api.request("GET", path)
+        meta = found["metadata"]
+        if (meta.get("labels") or {}).get(names.WORKLOAD) != address.workload:
+            return
+        gone = {"apiVersion": "v1", "kind": "Pod", "name": f"{address.workload}-0-0", "uid": NOBODY}
+        owners: list[Json] = [{"$patch": "replace"}, *([] if on else [gone])]
+        same = {"resourceVersion": meta["resourceVersion"]}
+        await api.request("PATCH", path, {"metadata": {"ownerReferences": owners, **same}}, kind=STRATEGIC)
+    except RefusedError as error:
+        if error.status != NOT_FOUND:
+            raise
 
 
 async def split(api: Api, wanted: Split, namespace: str) -> None:

@@ -12,7 +12,10 @@ from controlplane.cluster.serving.traffic import Traffic
 MINUTE = 60.0
 MINUTES_KEPT = 60  # told in logs
 STATES_KEPT = 16  # one a minute
-LEFT_SECONDS = 600.0  # without any replica: then its clients have gone, until a replica is there again
+LEFT_SECONDS = 600.0  # without any replica: then its clients have gone, until a replica is there, or a queue holds them
+
+
+_NEWER: tuple[Any, ...] = ((), (), (), (), False)  # of fields that a row of an earlier version has not
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,8 @@ class Capacity:
     """What serves from `at` on: replicas, requests at once in all of them, mean seconds of one request.
 
     each: (name, seconds of one request) of the replicas; lost: names of those that broke down at this moment;
-    revisions: of each, where they are known; split: (revision, percent) of the requests, if they are split.
+    revisions: of each, where they are known; split: (revision, percent) of the requests, if they are split. is_kept:
+    requests come also while there is no replica, as the queue in front holds them.
     """
 
     at: float
@@ -31,14 +35,17 @@ class Capacity:
     lost: tuple[str, ...] = ()
     revisions: tuple[int, ...] = ()
     split: tuple[int, int] | None = None
+    is_kept: bool = False
 
     @staticmethod
     def of(plain: Sequence[Any]) -> "Capacity":
         """From the fields in their order, as JSON has them."""
-        at, replicas, servers, seconds, each, lost, revisions, split = [*plain, (), (), (), ()][:8]
+        at, replicas, servers, seconds, each, lost, revisions, split, is_kept = [
+            *plain, *(_NEWER[len(plain) - 4 :])
+        ]  # fmt: skip
         pairs = tuple((name, s) for name, s in each)
         parts = (split[0], split[1]) if split else None
-        return Capacity(at, replicas, servers, seconds, pairs, tuple(lost), tuple(revisions), parts)
+        return Capacity(at, replicas, servers, seconds, pairs, tuple(lost), tuple(revisions), parts, is_kept)
 
     def serving(self, batch: int) -> tuple[Replica, ...]:
         """The replicas; where requests are served in batches, those that a replica takes at once share a slot."""
@@ -96,8 +103,9 @@ class Followed:
     def _pass(self, until: float, history: Sequence[Capacity]) -> None:
         """To a time up to which nothing changes."""
         run = self.run
-        last = next((c.at for c in reversed(history) if c.at <= run.state.at), run.state.at)
-        stays = until if len(run.state.free) else min(until, last + LEFT_SECONDS)
+        now = next((c for c in reversed(history) if c.at <= run.state.at), None)
+        last, is_kept = (run.state.at, False) if now is None else (now.at, now.is_kept)
+        stays = until if len(run.state.free) or is_kept else min(until, last + LEFT_SECONDS)
         while run.state.at < stays:
             run.to(min(stays, (run.state.at // MINUTE + 1) * MINUTE))
             if run.state.at % MINUTE == 0:

@@ -36,7 +36,7 @@ class Setup:
 
     batch: requests that one slot takes together, at most; growth: part by which each of them but the first makes the
     step longer. patience: seconds, None is for ever. objective: seconds within which a request is on time. holds:
-    whether requests wait where no replica is there.
+    whether requests wait where no replica is there. room: how many may wait there, more are refused; None: any number.
     """
 
     batch: int = 1
@@ -44,6 +44,7 @@ class Setup:
     patience: float | None = PATIENCE
     objective: float | None = None
     holds: bool = False
+    room: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -156,6 +157,16 @@ class Run:
             total += int(block.count[first:last].sum())
         return total
 
+    def next_arrival(self, within: float) -> float | None:
+        """When the next request comes from now on; None: not within so many seconds."""
+        until = self.state.at + within
+        for number in range(self._number(self.state.at), self._number(until) + 1):
+            at = self._block(number).at
+            first = int(np.searchsorted(at, self.state.at))
+            if first < len(at):
+                return float(at[first]) if at[first] <= until else None
+        return None
+
     @property
     def outcomes(self) -> Outcomes:
         """What ended lately, one by one."""
@@ -177,6 +188,8 @@ class Run:
         self._emit(state.flights.pick(done))
         state.flights = state.flights.pick(~done)
         state.at = until
+        if not serves and self.setup.holds and self.setup.room is not None:
+            self._refuse_beyond(self.setup.room)
         self._forget()
 
     def _serve_both(self, at: Floats, size: Floats, hold: Floats, count: Ints, until: float) -> int:
@@ -259,6 +272,19 @@ class Run:
         none = np.full(begun, -1, dtype=np.int64)
         self._emit(Flights(at[:begun], ends[:begun], ends[:begun], none, count[:begun]), by=REFUSED)
         return begun
+
+    def _refuse_beyond(self, room: int) -> None:
+        """Of what waits for the first replica, refuse what came while as many waited as may."""
+        state = self.state
+        at, _, _, count = self._waiting_and_coming(state.at)
+        waits = np.ones(len(at), dtype=bool)
+        waits[state.ahead] = False
+        refused = waits & (np.cumsum(count * waits) > room)
+        if refused.any():
+            none = np.full(int(refused.sum()), -1, dtype=np.int64)
+            ends = at[refused]
+            self._emit(Flights(ends, ends, ends, none, count[refused]), by=REFUSED)
+            state.ahead = np.flatnonzero(~waits | refused)
 
     def _emit(self, flights: Flights, ended: float | None = None, by: int | None = None) -> None:
         """Count these requests as ended."""

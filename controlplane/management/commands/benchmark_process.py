@@ -25,7 +25,7 @@ from controlplane.benchmarks.reliability import (
     webhook,
 )
 from controlplane.benchmarks.scheduling import largeworld, podless, roundload, turnaround
-from controlplane.benchmarks.serving import watched
+from controlplane.benchmarks.serving import demoweekload, watched
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.jobspec.spec import parse
 from controlplane.loops import wiring
@@ -56,6 +56,8 @@ class Command(BaseCommand):
         parser.add_argument("--nodes", type=int, default=roundload.NODES)
         parser.add_argument("--count", type=int, default=200, help="rounds to time")
         parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--since", type=float, default=0.0, help="hours from the demo's opening")
+        parser.add_argument("--until", type=float, default=24.0, help="hours from the demo's opening")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it; what it found goes to standard output as JSON."""
@@ -165,6 +167,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "node-prepare": prepare_node,
     "turnaround-prepare": prepare_turnaround,
     "authorization": authorization.attempted,
+    "demo-week": demoweekload.measure,
     "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
     "reclaim": reclaiming.measure,

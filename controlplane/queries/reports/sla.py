@@ -6,7 +6,7 @@ Requests of before the objective was changed were measured against another one, 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from django.db.models import OuterRef, Q, Subquery, Sum
 
 from autoscaler import sla
 from autoscaler.sla import Standing
-from controlplane.models import ServiceWindow, Workload, bulk
+from controlplane.models import Event, ServiceWindow, Workload, bulk
 from scheduler.model.workload import ENDED, Kind, Phase
 
 SPANS = 20  # different windows of objectives that one statement sums over
@@ -29,11 +29,16 @@ _NOTHING: Recent = dict.fromkeys(RECENT, (0, 0))
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A service's phase, its objective, and since when it has that one; None: from the first."""
+    """A service's phase, its objective, and since when it has that one; None: from the first.
+
+    workers: replicas wanted. may_sleep: whether it may have none while no request comes.
+    """
 
     phase: str
     objective: Mapping[str, Any]
     since: float | None
+    workers: int = 1
+    may_sleep: bool = False
 
     def seconds(self, at: float) -> float:
         """Over how long its requests count, in seconds."""
@@ -50,6 +55,7 @@ class Measured:
     requests: int
     over: int
     recent: Recent
+    has_slept: bool = field(default=False, kw_only=True)  # now or lately: that nothing was measured is no silence
 
     @property
     def attainment(self) -> float | None:
@@ -77,7 +83,7 @@ class Measured:
     def standing(self) -> Standing:
         """One word for it."""
         is_silent = self.phase in UP and not self.recent[sla.SILENT_SECONDS][0]
-        return sla.standing(self.budget_left, self.burn_rates, is_silent=is_silent)
+        return sla.standing(self.budget_left, self.burn_rates, is_silent=is_silent, has_slept=self.has_slept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +125,8 @@ def one(at: float, workload: Workload) -> ServiceRow | None:
 def standings(at: float, uids: Collection[UUID]) -> dict[UUID, Standing]:
     """How those of these workloads stand that are services, have not ended and have an objective. Three queries."""
     live = Workload.objects.filter(uid__among=uids, kind=Kind.INFERENCE.value).exclude(phase__in=_ENDED)
-    columns = live.values_list("pk", "phase", "spec", "objective_since")
-    judged = {uid: Judged(phase, objective(spec), since) for uid, phase, spec, since in columns}
+    columns = live.values_list("pk", "phase", "spec", "objective_since", "workers")
+    judged = {uid: _judged(*row) for uid, *row in columns}
     measured = _measured(at, {uid: one for uid, one in judged.items() if one.objective})
     return {uid: one.standing for uid, one in measured.items()}
 
@@ -165,11 +171,33 @@ def _measured(at: float, services: Mapping[UUID, Judged]) -> dict[UUID, Measured
     if not services:
         return {}
     whole = _sums(at, {uid: one.seconds(at) for uid, one in services.items()})
-    recent = _recent(at, services)
+    recent, slept = _recent(at, services), _slept(at, services)
     return {
-        uid: Measured(one.phase, one.objective.get("availability"), *whole.get(uid, (0, 0)), recent.get(uid, _NOTHING))
+        uid: Measured(
+            one.phase, one.objective.get("availability"), *whole.get(uid, (0, 0)), recent.get(uid, _NOTHING),
+            has_slept=uid in slept,
+        )
         for uid, one in services.items()
-    }
+    }  # fmt: skip
+
+
+def _judged(phase: str, spec: Mapping[str, Any], since: float | None, workers: int) -> Judged:
+    return Judged(phase, objective(spec), since, workers, may_sleep(spec))
+
+
+def may_sleep(spec: Mapping[str, Any]) -> bool:
+    """Whether a stored job file lets its service have no replica while no request comes."""
+    return (spec.get("normalised") or {}).get("scale_to_zero_after_seconds") is not None
+
+
+def _slept(at: float, services: Mapping[UUID, Judged]) -> set[UUID]:
+    """Those of them that sleep, or have woken so lately that nothing need be measured yet. One query, or none."""
+    able = [uid for uid, one in services.items() if one.may_sleep]
+    if not able:
+        return set()
+    woken = Event.objects.filter(workload__among=able, kind="Scaled", cluster_at__gte=at - sla.SILENT_SECONDS)
+    lately = {uid for uid, data in woken.values_list("workload", "data") if uid and data.get("before") == 0}
+    return lately | {uid for uid in able if services[uid].workers == 0}
 
 
 def _recent(at: float, services: Mapping[UUID, Judged]) -> dict[UUID, Recent]:
@@ -192,7 +220,7 @@ def _pairs(values: Sequence[int | None]) -> Iterator[tuple[int, int]]:
 
 def _rows(at: float, found: Sequence[tuple[Any, ...]]) -> list[ServiceRow]:
     """Services of their columns: uid, name, team, colour, phase, spec, workers, objective_since. Three queries."""
-    measured = _measured(at, {row[0]: Judged(row[4], objective(row[5]), row[7]) for row in found})
+    measured = _measured(at, {row[0]: _judged(row[4], row[5], row[7], row[6]) for row in found})
     last = _last(measured)
     return [_row(row, measured[row[0]], last.get(row[0], {})) for row in found]
 
@@ -214,6 +242,7 @@ def _row(values: tuple[Any, ...], measured: Measured, last: Mapping[str, Any]) -
         window=promised.get("window_seconds"),
         p95=last.get("p95"),
         requests_per_second=last.get("rate"),
-        replicas=last.get("replicas", 0),
+        replicas=last.get("replicas", 0) if workers else 0,  # what sleeps may not be measured any more
         wanted=workers,
+        has_slept=measured.has_slept,
     )

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import Max, Min, Q, Sum
 
 from autoscaler import standings
+from autoscaler.sla import SILENT_SECONDS
 from autoscaler.standings import MINUTE, Moment, Promise, Window
 from controlplane.domain.servicedays import DAY, Stretch
 from controlplane.models import Event, ServiceDay, ServiceWindow, Workload
@@ -43,7 +44,7 @@ def due(at: float, most: int, *, kept_days: int) -> tuple[Stretch, ...]:
             until = _until(since, at, ended_at)
             if until is not None:
                 p95 = sla.objective(spec).get("p95_seconds")
-                stretches.append(Stretch(uid, promise, p95, phase, since, until))
+                stretches.append(Stretch(uid, promise, p95, phase, since, until, sla.may_sleep(spec)))
     return tuple(sorted(stretches, key=lambda one: one.since)[:most])
 
 
@@ -68,13 +69,18 @@ def _until(since: float, at: float, ended_at: float | None) -> float | None:
 def history(w: Workload, since: float, until: float) -> tuple[Moment, ...]:
     """How a service stood at the end of each minute of (since, until]; nothing where it has no objective."""
     promise = _promise(w.spec, w.objective_since)
-    return past(w.pk, promise, since, until, w.phase)[0] if promise else ()
+    if not promise:
+        return ()
+    return past(w.pk, promise, since, until, w.phase, may_sleep=sla.may_sleep(w.spec))[0]
 
 
 def past(
-    uid: UUID, promise: Promise, since: float, until: float, phase: str
+    uid: UUID, promise: Promise, since: float, until: float, phase: str, *, may_sleep: bool = False
 ) -> tuple[tuple[Moment, ...], list[Window]]:
-    """How a service stood at the end of each minute of (since, until], and its windows of that time. Four queries."""
+    """How a service stood at the end of each minute of (since, until], and its windows of that time.
+
+    Four queries, six of one that may sleep.
+    """
     ends = [since + MINUTE * n for n in range(1, int((until - since) // MINUTE) + 1)]
     if not ends:
         return (), []
@@ -88,7 +94,8 @@ def past(
         summed = mine.filter(start__gte=between[0], start__lt=between[1]).aggregate(r=Sum("requests"), o=Sum("over"))
         windows.append(Window(between[0], summed["r"] or 0, summed["o"] or 0))
         windows.sort(key=lambda one: one.start)
-    found = standings.moments(windows, ends, promise, _up(uid, ends, phase))
+    slept = _slept(uid, ends) if may_sleep else None
+    found = standings.moments(windows, ends, promise, _up(uid, ends, phase), slept)
     return found, [one for one in windows if since <= one.start < until]
 
 
@@ -105,4 +112,22 @@ def _up(uid: UUID, ends: Sequence[float], phase: str) -> list[bool]:
             now = steps[place][1]
             place += 1
         found.append(now in sla.UP)
+    return found
+
+
+def _slept(uid: UUID, ends: Sequence[float]) -> list[bool]:
+    """Whether it was asleep at each of these moments, or had woken within SILENT_SECONDS before. Two queries."""
+    scaled = Event.objects.filter(workload=uid, kind="Scaled")
+    first = ends[0] - SILENT_SECONDS
+    last = scaled.filter(cluster_at__lte=first).order_by("-id").values_list("data", flat=True).first()
+    later = scaled.filter(cluster_at__gt=first, cluster_at__lte=ends[-1]).order_by("id")
+    steps = list(later.values_list("cluster_at", "data"))
+    is_asleep, woke_at, place, found = (last or {}).get("after") == 0, -math.inf, 0, []
+    for at in ends:
+        while place < len(steps) and steps[place][0] <= at:
+            after = steps[place][1].get("after")
+            woke_at = steps[place][0] if is_asleep and after else woke_at
+            is_asleep = after == 0
+            place += 1
+        found.append(is_asleep or at - woke_at < SILENT_SECONDS)
     return found

@@ -1,6 +1,7 @@
 """What is measured of services, as the autoscaler reads it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.observed import Scrape, Signal
 from controlplane.domain import lawstate
 from controlplane.models import Placement, PlacementState, ServiceState, Workload, bulk
+from controlplane.queries.scheduling import coldstart
 from scheduler.model.workload import ACTIVE, Kind
 
 WINDOW_SECONDS = 60.0  # of a ServiceWindow row
@@ -17,29 +19,50 @@ NOTHING: Mapping[str, Signal] = MappingProxyType({})
 MAX_START = 900.0  # s: a first replica that took longer waited for something else
 
 
-def serving() -> dict[str, Any]:
-    """The services that hold capacity: their ids, with the objective of each job file (None: without)."""
-    rows = bulk.select(Workload, ("uid", "spec"), {"phase__in": ACTIVE, "kind": Kind.INFERENCE}, order=("seq",))
-    return {str(uid): spec["normalised"]["objective"] for uid, spec in rows}
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a service's job file says of scaling. objective: None: it has none.
+
+    idle_after: s without a request until it may have no replica; None: it always has one, or a revision is being
+    brought in, which is judged by the replicas that it has. may_sleep: whether it may ever have none.
+    """
+
+    objective: Mapping[str, Any] | None
+    idle_after: float | None = None
+    may_sleep: bool = False
+
+
+def serving() -> dict[str, Promise]:
+    """The services that hold capacity, or sleep: what each job file says, by id."""
+    active = {"phase__in": ACTIVE, "kind": Kind.INFERENCE}
+    rows = bulk.select(Workload, ("uid", "spec", "rollout"), active, order=("seq",))
+    return {str(uid): _promise(spec["normalised"], rollout) for uid, spec, rollout in rows}
+
+
+def _promise(told: Mapping[str, Any], rollout: Any) -> Promise:
+    idle_after = told.get("scale_to_zero_after_seconds")
+    return Promise(told["objective"], None if rollout is not None else idle_after, idle_after is not None)
 
 
 def metrics(
-    services: Mapping[str, Any], scrapes: Mapping[str, Scrape], signals: Mapping[str, Signal] = NOTHING
+    services: Mapping[str, Promise], scrapes: Mapping[str, Scrape], signals: Mapping[str, Signal] = NOTHING
 ) -> Metrics:
     """What was measured just now of these services, each with what is remembered of it."""
     uids = [UUID(uid) for uid in services]
     states, began = remembered(uids), starts(uids)
+    began |= coldstart.learned([UUID(uid) for uid, promise in services.items() if promise.may_sleep])
     ready, loaded = _running(uids)
     return Metrics(
         {
             uid: ServiceMetrics(
                 workload=uid,
-                objective=Objective(**promise) if promise else None,
+                objective=Objective(**promise.objective) if promise.objective else None,
                 scrape=scrapes.get(uid),
                 state=states.get(uid),
                 ready=ready.get(uid, 0),
                 start_seconds=began.get(uid),
                 signal=signals.get(uid),
+                idle_after=promise.idle_after,
                 loaded=loaded.get(uid, ()),
             )
             for uid, promise in services.items()

@@ -25,6 +25,7 @@ from scheduler.model.workload import ENDED, Assignment, Gang, Kind, Level, Phase
 
 _LIVE = tuple(phase for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
+_STAYING = (PlacementState.RESERVED, PlacementState.BOUND)
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
 _LEVELS = dict(enumerate(Level))
 
@@ -37,8 +38,32 @@ def full(at: float | None = None) -> Snapshot:
 
 
 def some(uids: Iterable[UUID], at: float) -> Snapshot:
-    """Only these workloads, without nodes, teams and quotas: what scaling looks at."""
-    return Snapshot.build(at, (), (), (), workloads_of(uids, with_surge=False))
+    """Only these workloads, without nodes, teams and quotas: what scaling looks at.
+
+    The replica more that a service with standby has while its revision is being replaced is left out, as it is none
+    of those that serve by turns: it would be found too many, or be put to sleep, at each look.
+    """
+    asked = list(uids)
+    found, extra = workloads_of(asked, with_surge=False), _surging(asked)
+    for number, w in enumerate(found):
+        if ranks := extra.get(w.id):
+            found[number] = replace(w, placement=tuple(a for a in w.placement if a.rank not in ranks))
+    return Snapshot.build(at, (), (), (), found)
+
+
+def _surging(uids: Sequence[UUID]) -> dict[str, frozenset[int]]:
+    """The ranks of replicas beyond those that a service with standby wants, by its id: of the wanted revision, awake
+    ones first."""
+    found: dict[str, frozenset[int]] = {}
+    columns = ("uid", "revision", "workers", "surge")
+    for part in bulk.chunks(uids):
+        surging: Where = {"uid__among": part, "standby__not": 0, "surge__not": 0}
+        for uid, revision, workers, surge in bulk.select(WorkloadRow, columns, surging):
+            mine: Where = {"workload_id": uid, "state__in": _STAYING}
+            seats = list(bulk.select(Placement, ("rank", "revision", "asleep_at"), mine))
+            new = sorted((at is not None, -rank) for rank, number, at in seats if number == revision)
+            found[str(uid)] = frozenset(-rank for _, rank in new[: max(0, min(surge, len(seats) - workers))])
+    return found
 
 
 def observed_at() -> float:

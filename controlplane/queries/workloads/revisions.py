@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from controlplane.jobspec.quantities import iso
-from controlplane.lifecycle import canaries
+from controlplane.lifecycle import canaries, canarysteps
 from controlplane.models import Placement, PlacementState, Revision, Workload
 
 STAYING = (PlacementState.RESERVED.value, PlacementState.BOUND.value)
@@ -27,6 +27,7 @@ def rollout(workload: Workload) -> dict[str, Any] | None:
     same = ("is_back", "ready", "has_no_room", "reason", "message")
     is_canary, split = canaries.is_one(found), found.get("split")
     own, before = found.get("judged") or ((None, None), (None, None))
+    next_at = canarysteps.next_at(found)
     known = "requests" if own[0] is not None else "service" if found["standing"] is not None else "nothing"
     return {
         "to": workload.revision,
@@ -37,6 +38,10 @@ def rollout(workload: Workload) -> dict[str, Any] | None:
         "is_canary": is_canary,
         "weight": canaries.weight_of(found),
         "percent": split[2] if split and is_canary else None,
+        "steps": list(found.get("steps") or ()) if is_canary else [],
+        "next_weight": canarysteps.next_weight(found),
+        "next_at": None if next_at is None else iso(next_at),
+        "held": found.get("held", "") if is_canary else "",
         "judged_by": known,
         "own_requests": own[0],
         "own_over": own[1],

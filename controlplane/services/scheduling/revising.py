@@ -12,9 +12,11 @@ from uuid import UUID
 from django.db import transaction
 
 from controlplane.jobspec import quantities
+from controlplane.jobspec.jobfile import STEP_MINUTES
 from controlplane.jobspec.spec import Rollout
 from controlplane.lifecycle import rollouts
 from controlplane.lifecycle.canaries import Judged
+from controlplane.lifecycle.canarysteps import Plan
 from controlplane.models import Revision, Workload
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
@@ -42,10 +44,10 @@ def begin(batch: Batch, row: Row, was: Mapping[str, Any], spec: Mapping[str, Any
 
     Raises Refused for an object that asks again for a revision that was taken back: it would be brought in for ever.
     """
-    before, after, weight = template(was), template(spec), weight_of(spec)
+    before, after, plan = template(was), template(spec), plan_of(spec)
     if before == after:
-        if weight != weight_of(was):
-            _weigh(batch, row, weight)
+        if plan != plan_of(was):
+            _weigh(batch, row, plan)
         return
     _keep_present(row, before)
     known = _known(row)
@@ -56,25 +58,45 @@ def begin(batch: Batch, row: Row, was: Mapping[str, Any], spec: Mapping[str, Any
     if same is None:
         number = max(one.number for one in known) + 1
         Revision.objects.create(
-            workload_id=row.uid, number=number, **after, weight=weight, made_by=batch.actor, made_at=batch.at,
+            workload_id=row.uid, number=number, **after, weight=plan.weight, made_by=batch.actor, made_at=batch.at,
             in_force_at=batch.at,
         )  # fmt: skip
     else:
         number = same.number
-        Revision.objects.filter(pk=same.pk).update(in_force_at=batch.at, failed="", weight=weight)
-    rollouts.begin(batch, row, number, weight)
+        Revision.objects.filter(pk=same.pk).update(in_force_at=batch.at, failed="", weight=plan.weight)
+    rollouts.begin(batch, row, number, plan)
 
 
-def _weigh(batch: Batch, row: Row, weight: int) -> None:
+def _weigh(batch: Batch, row: Row, plan: Plan) -> None:
     """Another part of the requests, for what is being brought in now; else it counts from the next change on."""
     if row.rollout is not None and not row.rollout["is_back"]:
-        Revision.objects.filter(workload=row.uid, number=row.revision).update(weight=weight)
-        rollouts.weigh(batch, row, weight)
+        _note_weight(row, plan.weight)
+        rollouts.weigh(batch, row, plan)
+
+
+def step(batch: Batch, rows: Collection[Row], judged: Mapping[str, Judged]) -> None:
+    """Give canaries that keep their objectives more of the requests, as their steps say. judged: see `conclude`."""
+    for row in rows:
+        if (weight := rollouts.step(batch, row, judged.get(row.id))) is not None:
+            _note_weight(row, weight)
+
+
+def _note_weight(row: Row, weight: int) -> None:
+    Revision.objects.filter(workload=row.uid, number=row.revision).update(weight=weight)
+
+
+def plan_of(document: Mapping[str, Any]) -> Plan:
+    """How a job file has its revision brought in."""
+    given = document.get("rollout") or {}
+    steps = tuple(given.get("steps") or ())
+    if not steps:
+        return Plan(int(given.get("weight", Rollout().weight)))
+    return Plan(steps[0], steps, 60.0 * (given.get("step_minutes") or STEP_MINUTES))
 
 
 def weight_of(document: Mapping[str, Any]) -> int:
-    """Percent of the requests that a job file asks for its revision."""
-    return int((document.get("rollout") or {}).get("weight", Rollout().weight))
+    """Percent of the requests that a job file asks for its revision, at first."""
+    return plan_of(document).weight
 
 
 @transaction.atomic

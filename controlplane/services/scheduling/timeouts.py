@@ -129,6 +129,7 @@ def enforce(
     for row in rolled:
         rollouts.go_on(batch, row)
     revising.conclude(batch, rolled, standings, judged)
+    revising.step(batch, rolled, judged)
 
 
 def _end_resizes(batch: Batch, rows: Sequence[Row]) -> None:

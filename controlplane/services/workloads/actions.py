@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from controlplane.cluster.port import PodSpec, Split
+from controlplane.cluster.port import Address, PodSpec, Split
 from controlplane.jobspec.podsets import role_ask
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.attempts import start_refused
@@ -42,6 +42,7 @@ class Command:
     cpu_milli: int = 0
     memory: int = 0
     split: Split | None = None
+    address: Address | None = None
     is_stale: bool = False
 
 
@@ -71,6 +72,8 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
         commands = list(_with_sizes(commands, resizes))
     if splits := {UUID(c.workload) for c in commands if c.verb == "split"}:
         commands = list(_with_splits(commands, splits))
+    if addresses := {UUID(c.workload) for c in commands if c.verb == "address"}:
+        commands = list(_with_addresses(commands, addresses))
     return tuple(commands)
 
 
@@ -90,6 +93,20 @@ def _with_splits(commands: Sequence[Command], splits: set[UUID]) -> Iterable[Com
         within = (asked.get("objective") or {}).get("p95_seconds")
         split = Split(command.workload, name, team, told[1], before, told[2], within, bool(asked.get("gateway")))
         yield replace(command, split=split, is_stale=attempt != command.attempt or phase not in ACTIVE)
+
+
+def _with_addresses(commands: Sequence[Command], addresses: set[UUID]) -> Iterable[Command]:
+    """An address stays for a service that is asleep now, and goes for one that is not to have replicas now."""
+    columns = ("uid", "name", "team__name", "phase", "workers")
+    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, {"uid__among": addresses})}
+    for command in commands:
+        if command.verb != "address":
+            yield command
+            continue
+        name, team, phase, workers = rows[command.workload]
+        is_asleep = phase in ACTIVE and not workers
+        is_stale = not is_asleep if command.on else phase in ACTIVE
+        yield replace(command, address=Address(command.workload, name, team), is_stale=is_stale)
 
 
 def _with_sizes(commands: Sequence[Command], resizes: set[UUID]) -> Iterable[Command]:

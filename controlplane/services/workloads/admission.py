@@ -32,10 +32,21 @@ def check(spec: Spec, team: Team) -> None:
             f"rollout.weight is {spec.rollout.weight}, but nothing splits the requests of this service by weight. "
             f"{fix} it out: a new revision gets as many requests as it has replicas.",
         )
+    check_queue(spec)
     _check_extra("resources.extra", spec.extra)
     for number, role in enumerate(members.roles(spec.text)):
         _check_image(f"roles.{number}.image", str(role.get("image") or spec.image))
         _check_extra(f"roles.{number}.resources.extra", role["resources"].get("extra") or ())
+
+
+def check_queue(spec: Spec) -> None:
+    """Raise Refused for a service that may have no replica where nothing would hold its requests."""
+    if spec.idle_after is not None and settings.CLUSTER == "kubernetes" and not settings.ACTIVATORS:
+        _refuse(
+            "replicas.min",
+            "replicas.min is 0, but this platform runs no queues in front of services, so nothing would wake it. Set "
+            "min to 1, or ask a platform admin to run the activators (WEFT_ACTIVATORS).",
+        )
 
 
 def _can_split(spec: Spec) -> bool:

@@ -63,8 +63,8 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     if asks:
         _refuse_impossible(spec, stored)
         new |= {} if in_place else columns.of_ask(spec)
-    elif changes.keys() & {"image", "rollout"}:
-        admission.check(spec, stored.team)
+    else:
+        _check_service(spec, stored, changes)
     if row.is_service and spec.normalised()["objective"] != stored.spec["normalised"]["objective"]:
         new["objective_since"] = batch.at  # what was measured against the one before does not count for this one
     Workload.objects.filter(pk=row.uid).update(**new)
@@ -101,11 +101,19 @@ def _refuse_running(row: Row, names: Sequence[str]) -> None:
         raise Refused(409, "NotWaiting", name, message)
 
 
+def _check_service(spec: Spec, stored: Workload, changes: Mapping[str, Any]) -> None:
+    """What a submission would refuse of what a service may change while it runs."""
+    if changes.keys() & {"image", "rollout"}:
+        admission.check(spec, stored.team)
+    elif "replicas" in changes:
+        admission.check_queue(spec)
+
+
 def _refuse_impossible(spec: Spec, stored: Workload) -> None:
     """What a submission would refuse."""
     admission.check(spec, stored.team)
     require, among = spec.topology.require, feasibility.machines()
-    feasibility.check(ask=spec.resources, workers=spec.workers.min, require=require, among=among)
+    feasibility.check(ask=spec.resources, workers=max(1, spec.workers.min), require=require, among=among)
     for number, role in enumerate(spec.roles):
         feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
 

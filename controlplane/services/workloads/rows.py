@@ -17,7 +17,6 @@ class Row(State):
 
     uid: UUID
     team_id: int
-    workers_min: int
     workers_max: int
     priority: int
     submitted_at: float

@@ -363,15 +363,16 @@ class Runner:
     def _rearrange(self, w: Workload, wanted: int) -> str | None:
         """So many replicas of a service with standby are to serve; what borrows the others' GPUs leaves."""
         workloads = self.store.snapshot.workloads
-        lent = borrowed(workloads.values()).get(w.id, set())
+        lent = borrowed(workloads.values()).get(w.id, {})
         loaded = [a.rank for a in w.placement if self.rng.random() < 0.9]
         change = rearranged(w, Wanted(wanted), loaded, lent)
         if change is None:
             return None
-        back = taken_back([change], workloads)
+        back = taken_back([change], workloads, self.cluster.now())
         self.parts.commit(self.store, [change, *back], self.store.epoch, "scale")
         self.counts["Wake" if (change.awake or 0) > (w.awake or 0) else "Sleep"] += 1
         self.counts["taken back"] += len(back)
+        self.counts.update(kind_of(decision) for decision in back)
         return f"{w.id} {w.awake} -> {change.awake} of {change.workers} serve, {len(back)} give back"
 
     def _bill(self) -> str | None:
@@ -391,7 +392,7 @@ def kind_of(decision: Made) -> str:
     """A decision's kind as it is counted."""
     if isinstance(decision, Place):
         if any(worker.lender for worker in decision.workers):
-            return "Lend"
+            return "Lend" if decision.workers[0].rank else "Start on lent"
         return "Place after" if decision.after else "Place"
     if isinstance(decision, Evict):
         return f"Evict {decision.reason}"

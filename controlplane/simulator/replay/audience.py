@@ -41,7 +41,9 @@ class Judges:
         judge.to(at)
         if workload.phase not in ACTIVE:
             return serving
-        return judge.wanted(at, serving, Bounds(gang.min, gang.max), self.settings, has_standby=workload.standby > 0)
+        return judge.wanted(
+            at, serving, Bounds(max(1, gang.min), gang.max), self.settings, has_standby=workload.standby > 0
+        )
 
     def leave(self, at: float, uid: str) -> None:
         """It has ended: nothing comes any more."""

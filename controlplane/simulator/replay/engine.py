@@ -21,7 +21,7 @@ from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.state import LEAVING, Seat, State
 from controlplane.simulator.replay.memory import Memory, Record
 from controlplane.simulator.replay.turn import Turn, admit_all, carry_out
-from scheduler.model.decision import Decision, Shrink
+from scheduler.model.decision import Decision, Evict, Shrink
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Workload
 from scheduler.model.workload import LEAVING as PHASES_LEAVING
@@ -139,24 +139,27 @@ class Replay:
         if (workload := self.memory.get(uid)) is not None:
             self.memory.put(replace(workload, submitted_at=self.at))
 
-    def resize(self, uid: str, workers: int) -> None:
-        """Another number of replicas is wanted; of a service that waits, just the number becomes another."""
+    def resize(self, uid: str, workers: int) -> Sequence[Scale | Shrink | Evict]:
+        """Another number of replicas is wanted: what was decided. Of a service that waits, just the number changes."""
         workload = self.memory.get(uid)
         if workload is not None and workload.phase in ACTIVE:
-            carry_out(self.memory, self._resized(workload, workers), ACTOR)
+            decisions = self._resized(workload, workers)
+            carry_out(self.memory, decisions, ACTOR)
             self._perform()
-        elif workload is not None and workload.phase not in PHASES_LEAVING:
+            return decisions
+        if workload is not None and workload.phase not in PHASES_LEAVING:
             self._ask(uid, lambda turn, row: turn.bump(row, workers=workers))
+        return ()
 
-    def _resized(self, workload: Workload, workers: int) -> list[Scale | Shrink]:
+    def _resized(self, workload: Workload, workers: int) -> list[Scale | Shrink | Evict]:
         """The decisions by which so many replicas serve; all of those on standby are loaded."""
         if workload.awake is None:
             return [resized(workload, workers, "")]
         self.memory.flush()
         workloads = self.memory.snapshot.workloads
-        lent = borrowed(workloads.values()).get(workload.id, set())
+        lent = borrowed(workloads.values()).get(workload.id, {})
         change = rearranged(workload, Wanted(workers), [a.rank for a in workload.placement], lent)
-        return [] if change is None else [change, *taken_back([change], workloads)]
+        return [] if change is None else [change, *taken_back([change], workloads, self.at)]
 
     # --- the life cycle -----------------------------------------------------------------------
 

@@ -216,7 +216,7 @@ class _Run:
         if job.withdrawn is not None:
             self._replay.plan(max(self.at, job.withdrawn), partial(self._withdraw, uid))
         for at, count in job.resizes:
-            self._replay.plan(max(self.at, at), partial(self._replay.resize, uid, count))
+            self._replay.plan(max(self.at, at), partial(self._resize, uid, count))
         if job.workload.phase in LEAVING:
             self.stop(job.workload)
         elif job.workload.placement:
@@ -272,8 +272,14 @@ class _Run:
             return
         count = self._judges.minute(self.at, workload)
         if count != workload.serving:
-            self._replay.resize(uid, count)
+            self._resize(uid, count)
         self._replay.plan(self.at + MINUTE, partial(self._minute, uid))
+
+    def _resize(self, uid: str, count: int) -> None:
+        """A service gets another number of replicas; a gang that had their GPUs is slower from now on, or leaves."""
+        for decision in self._replay.resize(uid, count):
+            if isinstance(decision, Evict | Shrink):
+                self._note(decision)
 
     def _count(self, workload: Workload) -> None:
         """Count what is asked, as queries/scheduling/demand.py does, unless the episode knows the demand."""

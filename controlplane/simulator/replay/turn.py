@@ -74,6 +74,8 @@ class Turn(Changes):
         self._follow()
         self._new_places()
         for one in self.commands:
+            if one.verb == "address":  # nothing in memory has one
+                continue
             ranks, grace = tuple(one.payload["ranks"]), one.payload.get("grace", 0.0)
             self.memory.ask(Action(one.verb, one.workload, one.attempt, ranks, grace))
         for row in self.touched.values():

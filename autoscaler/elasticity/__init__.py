@@ -1,0 +1,1 @@
+"""How many GPUs of which type each elastic training has: one plan over all, for like and unlike GPUs."""

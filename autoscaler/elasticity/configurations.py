@@ -1,0 +1,60 @@
+"""What a job may have of a type of GPU: 1, 2, 4, ... GPUs of one node, or whole nodes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autoscaler.elasticity.inputs import Node
+
+Ints = npt.NDArray[np.int64]
+
+EVERY_COUNT = 8  # nodes: up to here each number of whole nodes is offered
+GROWTH = 1.25  # beyond it, the next number is larger by this at least
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """types: in order of name; kind, nodes, gpus: [configurations], the index of the type and how much of it.
+
+    room, node_gpus: [types], GPUs there are, and those of the usual node.
+    """
+
+    types: tuple[str, ...]
+    kind: Ints
+    nodes: Ints
+    gpus: Ints
+    room: Ints
+    node_gpus: Ints
+    index: dict[tuple[int, int, int], int]  # (kind, nodes, GPUs) -> its place
+
+
+def configurations(nodes: Sequence[Node]) -> Configurations:
+    """All that these nodes offer, each type from the smallest to the largest."""
+    types = tuple(sorted({node.gpu_type for node in nodes if node.gpus}))
+    rows: list[tuple[int, int, int]] = []
+    room, usual = [], []
+    for kind, gpu_type in enumerate(types):
+        sizes = [node.gpus for node in nodes if node.gpu_type == gpu_type and node.gpus]
+        size = max(Counter(sizes).items(), key=lambda item: (item[1], item[0]))[0]
+        largest = max(sizes)
+        one = {2**power for power in range(largest.bit_length())} | {size}
+        rows += [(kind, 1, gpus) for gpus in sorted(one) if gpus <= largest]
+        rows += [(kind, count, count * size) for count in _counts(sum(gpus >= size for gpus in sizes))]
+        room.append(sum(sizes))
+        usual.append(size)
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return Configurations(
+        types, table[:, 0], table[:, 1], table[:, 2], np.array(room, np.int64), np.array(usual, np.int64),
+        {row: place for place, row in enumerate(rows)},
+    )  # fmt: skip
+
+
+def _counts(most: int) -> list[int]:
+    """Numbers of whole nodes: each up to EVERY_COUNT, then further apart."""
+    found = list(range(2, min(most, EVERY_COUNT) + 1))
+    while found and found[-1] * GROWTH <= most and found[-1] >= EVERY_COUNT:
+        found.append(int(found[-1] * GROWTH))
+    return found
