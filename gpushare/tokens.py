@@ -82,7 +82,7 @@ class Tokens:
         self._fill(account, at)
 
     def choose(self, at: int) -> Grant | None:
-        """Who gets the token, which nobody holds; None: no client wants it, or may have it now (`next_at`).
+        """Which client gets the token, which none holds; None: no client wants it, or may have it now (`next_at`).
 
         Equally far behind: the client whose name comes first.
         """
@@ -94,6 +94,7 @@ class Tokens:
         name = min(able, key=lambda one: (self._accounts[one].virtual, one))
         account = self._accounts[name]
         account.asks = False
+        self._fill(account, at)
         self._holder, self._floor = name, max(self._floor, account.virtual)
         most = None if account.share.limit == WHOLE else account.bucket // WHOLE
         return Grant(name, self._quota(name, able), most)
@@ -125,7 +126,7 @@ class Tokens:
         It is one message: a client that asked later would find another had got its turn.
         """
         if self._holder is None:
-            raise ValueError("nobody has the token")
+            raise ValueError("no client has the token")
         account = self._accounts[self._holder]
         self._fill(account, at, had)
         account.virtual += had * WHOLE // account.share.guarantee

@@ -12,10 +12,9 @@ SLICE = 2 * MILLISECOND
 
 
 class Window(Division):
-    """Gemini: the client that lacks most of its guarantee in the last ten seconds; none beyond its limit there.
+    """Gemini: the client that lacks the largest part of its guarantee in the last ten seconds; none beyond its limit.
 
-    A client that had nothing in that time comes first. When none lacks anything, the one that had least of what it was
-    promised is next.
+    A client that had nothing in that time comes first. Where none lacks anything, the one that had least is next.
     Source: H. Chen et al., Gemini (ICCD 2021), and the scheduler that its authors released.
     """
 
@@ -72,7 +71,7 @@ class Window(Division):
     def _rank(self, name: str, at: int) -> tuple[bool, float, str]:
         usage, promised = self._usage(name, at), self._shares[name].guarantee * WINDOW // WHOLE
         lacks = promised - usage
-        return lacks <= 0, -lacks if lacks > 0 else usage / promised, name
+        return lacks <= 0, -lacks / promised if lacks > 0 else usage, name
 
 
 class Slices(Division):
