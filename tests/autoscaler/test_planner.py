@@ -121,12 +121,12 @@ def test_a_small_job_moves_when_a_large_one_needs_the_whole_node() -> None:
 
 def test_less_remaining_work_goes_first_once_a_model_has_history() -> None:
     planner = Planner(nodes(slow=(1, 1)))
-    alone = [job("old", most=1)]
-    held = planner.plan(0.0, alone, {})
-    held = planner.plan(3600.0, alone, held)
-    held = planner.plan(3660.0, [job("half", most=1)], {})  # "old" has finished: an hour is usual
-    held = planner.plan(7000.0, [job("half", most=1)], held)
-    plan = planner.plan(7060.0, [job("half", most=1), job("new", most=1, submitted=7000.0, age=60.0)], held)
+    first, half, new = (job(name, most=1, restart_cost_s=0.0) for name in ("first", "half", "a new one"))
+    held = planner.plan(0.0, [first], {})
+    planner.plan(3600.0, [first], held)
+    held = planner.plan(3660.0, [half], {})  # the first one has finished: an hour is usual
+    planner.plan(7000.0, [half], held)
+    plan = planner.plan(7060.0, [half, new], {})  # of two equal jobs, the one whose name comes first would get it
     assert set(plan) == {"half"}
 
 
