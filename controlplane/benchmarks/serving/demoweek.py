@@ -109,10 +109,10 @@ def result(services: Sequence[Service]) -> Result:
     on_trial = [one for one in services if (one.team, one.name) not in stay]
     late = max((one.late for one in from_the_start), default=0.0)
     violated = [one for one in services if one.is_violated]
-    trials: dict[bool, list[Service]] = defaultdict(list)
+    judged: dict[bool, list[Service]] = defaultdict(list)
     for one in on_trial:
-        trials[one.is_violated].append(one)
-    worst = sorted(trials[True], key=lambda one: -one.worst)[:5]
+        judged[one.is_violated].append(one)
+    worst = sorted(judged[True], key=lambda one: -one.worst)[:5]
     return Result(
         (
             Figure("demo-week.violated_services", float(len(violated)), "", 0),
@@ -120,7 +120,7 @@ def result(services: Sequence[Service]) -> Result:
         ),
         (
             *map(_told, from_the_start),
-            f"on trial: {len(on_trial)} services, {len(trials[True])} violated, {100 * _part_of(on_trial):.3f} % late",
+            f"on trial: {len(on_trial)} services, {len(judged[True])} violated, {100 * _part_of(on_trial):.3f} % late",
             *(f"on trial, {_told(one)}" for one in worst),
         ),
     )
