@@ -30,6 +30,8 @@ KINDS = (
     "Wake",
     "Sleep",
 )
+# What a seed may have once or ten times: counted over all seeds, and once at least in fewer.
+RARE = {"Lend": 20, "taken back": 15, "Start on lent": 5}
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +63,12 @@ def test_no_invariant_breaks_in_a_world_of_512_gpus(seed: int, counts: dict[int,
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # by itself it makes all of the runs
 def test_every_kind_of_decision_and_fault_happened_a_hundred_times(counts: dict[int, Counter[str]]):
-    """Of eight seeds together; of fewer, in proportion."""
+    """Of eight seeds together; of fewer, in proportion, and once where it is rare."""
     total = sum((happened(seed, counts) for seed in SEEDS), Counter[str]())
     times = len(SEEDS) / MOST_SEEDS
     assert {kind: total[kind] for kind in KINDS if total[kind] < 100 * times} == {}
-    assert total["Lend"] >= 20 * times
-    assert total["taken back"] >= 15 * times
+    few = {kind: total[kind] for kind, least in RARE.items() if total[kind] < (least if times == 1 else 1)}
+    assert few == {}
     assert total["node_is_lost"] >= 50 * times
     assert total["gpu_is_lost"] >= 50 * times
     assert total["leader_changes"] >= 100 * times

@@ -7,14 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.cluster.port import PodPhase, PodSeen
-from controlplane.lifecycle import canaries, rollouts
+from controlplane.lifecycle import canaries, canarysteps, rollouts
+from controlplane.lifecycle.canaries import Judged, Tally
+from controlplane.lifecycle.canarysteps import Plan
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.state import BOUND, LEAVING, RELEASED, Seat, State
 from scheduler.model.workload import Kind, Phase
 
 RUNNING = PodPhase.RUNNING.value
-KINDS = ("place", "ready", "fail", "gone", "wait", "refuse", "change", "canary", "weigh", "back")
+KINDS = ("place", "ready", "fail", "gone", "wait", "refuse", "change", "canary", "stepped", "look", "weigh", "back")
+KEPT = Judged(Tally(100, 0), Tally(100, 0), 0.99)  # what it answers keeps the objective
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 9)), max_size=60)
 
 
@@ -58,8 +61,10 @@ class Cluster:
             self._see()
         elif what == "refuse":
             self.row.reason, self.row.reason_at = "WaitingForQuota", self.at
-        elif what in ("change", "canary", "weigh", "back"):
+        elif what in ("change", "canary", "stepped", "weigh", "back"):
             self._ask(what, number)
+        elif what == "look":
+            self._look()
         elif what in ("ready", "fail", "gone") and seats:
             self._see((seats[number % len(seats)], {"ready": "RUNNING", "fail": "FAILED", "gone": "GONE"}[what]))
 
@@ -68,11 +73,24 @@ class Cluster:
         if what == "change":
             rollouts.begin(self.changes(), self.row, 1 + number % 4)
         elif what == "canary":
-            rollouts.begin(self.changes(), self.row, 1 + number % 4, 10 + 9 * number)
+            rollouts.begin(self.changes(), self.row, 1 + number % 4, Plan(10 + 9 * number))
+        elif what == "stepped":
+            rollouts.begin(self.changes(), self.row, 1 + number % 4, Plan(5, (5, 8, 10 * number + 9), 30.0 * number))
         elif what == "weigh":
-            rollouts.weigh(self.changes(), self.row, 1 + 11 * number)
+            rollouts.weigh(self.changes(), self.row, Plan(1 + 11 * number))
         elif self.row.rollout is not None and not self.row.rollout["is_back"]:
             rollouts.roll_back(self.changes(), self.row, "Undone", "It was undone.")
+
+    def _look(self) -> None:
+        """A canary takes at most its next step, once the present one is in force and has lasted."""
+        before = dict(self.row.rollout or {})
+        taken = rollouts.step(self.changes(), self.row, KEPT)
+        if taken is None:
+            assert self.row.rollout is None or self.row.rollout["weight"] == before["weight"]
+            return
+        assert taken == canarysteps.next_weight(before)
+        assert before["split"][2] == before["weight"]
+        assert self.at >= before["split_at"] + before["step_seconds"]
 
     def _place(self) -> None:
         if len(self.live(leaving=False)) < self.row.workers + self.row.surge:
@@ -117,7 +135,7 @@ def test_it_comes_to_its_end_once_replicas_answer(
         cluster.step(what, number)
     if is_canary := canaries.is_one(cluster.row.rollout):
         settle_canary(cluster, has_room=has_room)
-        rollouts.weigh(cluster.changes(), cluster.row, canaries.WHOLE)
+        rollouts.weigh(cluster.changes(), cluster.row, Plan(canaries.WHOLE))
     for _ in range(20 * workers):
         turn(cluster, has_room=has_room)
         if cluster.row.rollout is None and len(cluster.live(leaving=False)) == workers:

@@ -35,6 +35,7 @@ NAMES_READ = {
     ("role_reasons", "role.name"): "of a role in the workload that is told",
     ("snapshot", "n.name"): "a node's",
     ("tenants", "team.name"): "a team's",
+    ("timeline", "client.name"): "of a program in a model of one GPU's time",
     ("terms", "_level(inventory, workers, nodes).name"): "a level's",
     ("workload", "role.name"): "a role's",
 }

@@ -84,7 +84,7 @@ class _Maker:
     def file(self, kind: Kind) -> File:
         """A file without fault."""
         file = self._fields(jobfile.RECORDS[kind], "")
-        for settle in (values.head, values.volumes, values.secrets, values.gangs, values.resources, values.places):
+        for settle in values.SETTLED:
             settle(file, kind, self._number, self._draw, self._wanted)
         return file
 

@@ -57,6 +57,8 @@ VALUES: dict[str, Sequence[Any]] = {
     "health": ("/", "/health", "/v1/models?ready=1"),
     "rollout.deadline": ("30s", "10m", "24h"),
     "rollout.weight": (1, 50, 100),
+    "rollout.steps": ([5, 25, 50], [1], list(range(1, 100, 5))),
+    "rollout.step_minutes": (1, 10, 10_080),
     "p95_latency": ("1ms", "200ms", "1h"),
     "availability": (0.001, 99.9, 99.999),
     "window": ("1h", "28d"),
@@ -73,6 +75,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "roles.count": (1, 1, 1, 2),
     "replicas.min": (1, 1, 1, 2),
     "replicas.max": (2, 4096),
+    "scale_to_zero_after": ("1m", "10m", "24h"),
 }
 
 
@@ -118,6 +121,21 @@ def gangs(file: File, kind: Kind, number: int, draw: random.Random, wanted: str)
         role["name"] = names[at]
 
 
+def rollouts(file: File, kind: Kind, number: int, draw: random.Random, wanted: str) -> None:
+    """A weight or steps; steps go by the objective."""
+    del kind, number
+    rollout = file.get("rollout", {})
+    if "steps" in rollout and (wanted == "rollout.weight" or "objective" not in file):
+        del rollout["steps"]
+    if wanted in ("rollout.steps", "rollout.step_minutes"):
+        file.setdefault("objective", {"p95_latency": "200ms"})
+        rollout.setdefault("steps", draw.choice(VALUES["rollout.steps"])[:])
+    if "steps" in rollout:
+        rollout.pop("weight", None)
+    else:
+        rollout.pop("step_minutes", None)
+
+
 def resources(file: File, kind: Kind, number: int, draw: random.Random, wanted: str) -> None:
     """Whole GPUs, a share or neither, and what goes with them."""
     del kind, number
@@ -142,6 +160,9 @@ def places(file: File, kind: Kind, number: int, draw: random.Random, wanted: str
     if len(topology) == 2:
         levels = sorted(topology.values(), key=lambda name: Level[name.upper()])
         topology["prefer"], topology["require"] = levels
+
+
+SETTLED = (head, volumes, secrets, gangs, rollouts, resources, places)
 
 
 def _with(**fields: Any) -> Callable[[File], File]:
