@@ -29,6 +29,7 @@ class Constants:
     server_cpu: float = 0.20
     waits: float = 0.20  # a job is too small only where its steps wait for less
     busy: float = 0.40  # of an SM: the least of a job that is large enough
+    sm_full: float = 0.85  # of an SM: so busy, nothing is to be gained
     # Stragglers: log of the workers' own time.
     straggler_smooth: float = 0.10
     straggler_low: float = 0.06

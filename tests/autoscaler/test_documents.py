@@ -1,10 +1,13 @@
 """docs/objectives.md and docs/algorithms.md repeat numbers of the law and of the standings: those of the code."""
 
+import math
 import re
 
 import pytest
 
 from autoscaler import law, sla, trend
+from autoscaler.bottleneck import constants as bottleneck
+from autoscaler.experiment import verdict
 from autoscaler.law import ALONE, STANDBY
 from autoscaler.settings import Settings
 from tests.references import ROOT
@@ -71,3 +74,24 @@ def test_the_algorithms_name_the_numbers_of_the_code() -> None:
     text = words("algorithms.md")
     assert f"down when fewer were wanted for {STARTS} of a replica" in text
     assert f"burn rates over {word(len(sla.ALERTS))} pairs of spans" in text
+
+
+def test_the_diagnosis_names_the_numbers_of_the_code() -> None:
+    c, terms = bottleneck.DEFAULT, verdict.DEFAULT
+    text = words("diagnosis.md")
+    for said in (
+        f"window by window of {c.window:g} s",
+        f"more than {100 * c.disk:g} % of the time ({100 * c.disk_full:g} % where CPUs are throttled as well)",
+        f"above {100 * c.cpu:g} % of its limit and throttled in more than {100 * c.throttled:g} % of its periods",
+        f"above {100 * c.server_cpu:g} % of its CPU, else to the network if a line is above {100 * c.nic:g} %",
+        f"at most {c.step:g} a window either way, and not below {c.floor:g}",
+        f"= {c.alarm:.2f}, and not before {c.windows} windows",
+        f"less {c.straggler_errors:g} standard errors, is above {100 * c.straggler_high:g} % of its time, "
+        f"and until it falls below {100 * c.straggler_low:g} %",
+        f"None where the GPUs are busier than {100 * c.sm_full:g} %",
+        f"with {terms.fewest} to {terms.most} after",
+        f"only if its gain is {terms.sure:g} standard errors above zero",
+    ):
+        assert said in text, said
+    assert (c.effect, c.deviation, c.least_wait, c.least_sync, c.least_idle) == (0.10, 0.07, 0.09, 0.18, 0.10)
+    assert (terms.before, round(math.exp(terms.gain), 2), terms.alpha, terms.beta) == (12, 1.05, 0.01, 0.05)

@@ -87,6 +87,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         (*CORE, "autoscaler", "controlplane/cluster"),
     ),
+    "detection": Benchmark(
+        ("training.detection", "training.watchers", "training.harm", "training.planted", "training.paces"),
+        ("autoscaler/bottleneck", "autoscaler/experiment"),
+    ),
     "tokens": Benchmark(("sharing.tokens", "sharing.divisions"), ("gpushare",)),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(

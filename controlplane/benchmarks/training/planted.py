@@ -18,8 +18,8 @@ that is correlated from window to window (AR(1), .5). Workers differ from one an
 
 import csv
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ CLASSES = ("cpu", "storage", "network", "ps", "small", "straggler")
 HEALTHY = "healthy"
 TABLE = "training/pollux/profile_placements.csv"
 CORRELATION = 0.5
+LEVELS = ("cpu", "throttled", "disk", "nic", "sm")
 LITTLE = 0.01  # of a step: what a healthy job waits for input
 
 
@@ -63,7 +64,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One training. removable: the part of its step that goes when what was planted does."""
+    """One training, without noise; times in seconds, levels 0..1."""
 
     kind: str
     row: Row
@@ -81,14 +82,19 @@ class Planted:
 
     @property
     def removable(self) -> float:
-        """Of the step, 0..1."""
-        healthy = {
-            "straggler": self.step - float(self.compute.max() - self.compute.min()),
-            "network": self.step - 0.8 * self.sync,  # on one node a fifth of the exchange is left
-            "ps": self.step - self.sync + self.row.sync,
-            "small": self.step - self.overhead,
-        }.get(self.kind, self.step - self.wait)
-        return 0.0 if self.kind == HEALTHY else 1.0 - healthy / self.step
+        """The part of the step, 0..1, that goes when what was planted does."""
+        return 1.0 - self.relieved().step / self.step
+
+    def relieved(self) -> "Planted":
+        """The same training without what was planted; a healthy one as it is."""
+        return {
+            "cpu": lambda: replace(self, wait=LITTLE * self.row.step),
+            "storage": lambda: replace(self, wait=LITTLE * self.row.step),
+            "network": lambda: replace(self, sync=0.2 * self.sync),  # on one node a fifth of the exchange is left
+            "ps": lambda: replace(self, sync=self.row.sync),
+            "small": lambda: replace(self, overhead=0.0),
+            "straggler": lambda: replace(self, compute=np.full_like(self.compute, self.compute.min())),
+        }.get(self.kind, lambda: self)()
 
 
 def rows(data: Path, part: int | None = None) -> tuple[Row, ...]:
@@ -162,33 +168,47 @@ def correlated(rng: np.random.Generator, count: int, size: int, deviation: float
     return np.asarray(np.exp(fresh), np.float64)
 
 
-def watch(planted: Planted, rng: np.random.Generator, windows: int) -> Iterator[Sample | None]:
-    """What its windows show; None is a scrape that was lost."""
-    workers, noise = planted.row.workers, planted.noise
-    common = correlated(rng, windows, 4, noise)  # computation, exchange, input, overhead
-    own = correlated(rng, windows, workers, noise / 2)
-    levels = {name: correlated(rng, windows, 1, noise)[:, 0] for name in (*planted.base, "server")}
-    activity = correlated(rng, windows, workers, noise)
-    left, burst = 0, ""
-    for at in range(windows):
-        if left == 0 and rng.random() < 0.04:
-            left, burst = int(rng.integers(1, 3)), ("wait", "overhead")[rng.integers(2)]
-        extra = rng.uniform(0.2, 1.0) * planted.step if left else 0.0
-        left = max(left - 1, 0)
-        is_lost = rng.random() < 0.03
-        compute = planted.compute * common[at, 0] * own[at]
-        exchange = planted.sync * common[at, 1]
-        wait = planted.wait * common[at, 2] + (extra if burst == "wait" else 0.0)
-        overhead = planted.overhead * common[at, 3] + (extra if burst == "overhead" else 0.0)
+class Watched:
+    """A training's noise in each of so many windows: under it, it shows what it would, changed or not."""
+
+    def __init__(self, planted: Planted, rng: np.random.Generator, windows: int) -> None:
+        workers, noise = planted.row.workers, planted.noise
+        self._common = correlated(rng, windows, 4, noise)  # computation, exchange, input, overhead
+        self._own = correlated(rng, windows, workers, noise / 2)
+        self._levels = {name: correlated(rng, windows, 1, noise)[:, 0] for name in sorted((*LEVELS, "server"))}
+        self._activity = correlated(rng, windows, workers, noise)
+        self._bursts = _bursts(rng, windows)
+        self._lost = rng.random(windows) < 0.03
+
+    def sample(self, planted: Planted, at: int) -> Sample | None:
+        """What a window shows of the training as it is now; None is a scrape that was lost."""
+        if self._lost[at]:
+            return None
+        common, workers = self._common[at], planted.row.workers
+        burst, part = self._bursts[at]
+        extra = part * planted.step
+        compute = planted.compute * common[0] * self._own[at]
+        exchange = planted.sync * common[1]
+        wait = planted.wait * common[2] + (extra if burst == "wait" else 0.0)
+        overhead = planted.overhead * common[3] + (extra if burst == "overhead" else 0.0)
         slowest = float(compute.max())
         step = slowest + exchange + wait + overhead
-        told = {name: min(value * levels[name][at], 1.0) for name, value in planted.base.items()}
-        if not is_lost:
-            yield Sample(
-                np.full(workers, step), np.full(workers, wait), exchange + slowest - compute,
-                np.minimum(planted.base["sm"] * activity[at] * (compute / step), 1.0),
-                told["cpu"], told["throttled"], min(told["disk"] + (0.5 if extra else 0.0), 1.0), told["nic"],
-                told.get("server"),
-            )  # fmt: skip
-        else:
-            yield None
+        told = {name: min(value * self._levels[name][at], 1.0) for name, value in planted.base.items()}
+        return Sample(
+            np.full(workers, step), np.full(workers, wait), exchange + slowest - compute,
+            np.minimum(planted.base["sm"] * self._activity[at] * (compute / step), 1.0),
+            told["cpu"], told["throttled"], min(told["disk"] + (0.5 if extra else 0.0), 1.0), told["nic"],
+            told.get("server"),
+        )  # fmt: skip
+
+
+def _bursts(rng: np.random.Generator, windows: int) -> list[tuple[str, float]]:
+    """For each window what it lasts longer by: input or overhead, and the part of a step."""
+    found: list[tuple[str, float]] = []
+    while len(found) < windows:
+        if rng.random() >= 0.04:
+            found.append(("", 0.0))
+            continue
+        kind = ("wait", "overhead")[rng.integers(2)]
+        found += [(kind, rng.uniform(0.2, 1.0)) for _ in range(int(rng.integers(1, 3)))]
+    return found[:windows]
