@@ -11,7 +11,7 @@ from controlplane.cluster.port import ClusterUnreachable
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import sla
 from controlplane.queries.scheduling import cluster
-from controlplane.queries.workloads import measured, standby
+from controlplane.queries.workloads import diagnosis, measured, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.workloadrows import starts_after
 from controlplane.services.workloads.samples import PERIOD as SAMPLE_SECONDS
@@ -28,6 +28,7 @@ TABS = (
     ("cost", "Cost"),
     ("file", "Job file"),
 )
+DIAGNOSIS = ("diagnosis", "Diagnosis")  # of trainings
 LATEST = 8
 MAX_EVENTS = 200
 EVENTS = 50  # on one page of the log
@@ -200,6 +201,31 @@ def _metrics(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict
     }
 
 
+def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    known = diagnosis.of(w)
+    if known is None:
+        return {"known": None, "silent": diagnosis.SILENT}
+    found = known.diagnosis
+    told = ((words.LEVELS[name], getattr(found.levels, name)) for name in diagnosis.LEVELS)
+    gpus = found.levels.sm
+    return {
+        "known": known,
+        "title": words.BOTTLENECKS[found.bottleneck] if found.bottleneck else "Not known yet",
+        "evidence": [
+            {
+                "title": words.BOTTLENECKS[one],
+                "removable": evidence.removable,
+                "percent": round(100 * diagnosis.strength(evidence.odds)),
+            }
+            for one, evidence in diagnosis.ranked(found)
+        ],
+        "levels": [
+            *((title, part) for title, part in told if part is not None),
+            *([("GPUs", sum(gpus) / len(gpus))] if gpus else []),
+        ],
+    }
+
+
 def _cost(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
     return {"cost": measured.cost(w)}
 
@@ -249,6 +275,7 @@ MAKERS: dict[str, Callable[[HttpRequest, Any, Collection[str] | None], dict[str,
     "logs": _logs,
     "file": _file,
     "objective": _objective,
+    "diagnosis": _diagnosis,
 }
 
 

@@ -173,6 +173,7 @@ _TONE_OF_KIND = {
     "RollingBack": ("bad", "rolling back"),
     "RolledBack": ("warn", "rolled back"),
     "ReplicasMoved": ("warn", "replicas moved"),
+    "Diagnosed": ("warn", "bottleneck found"),
     "Extended": ("accent", "extended"),
     "QuotaChanged": ("accent", "quota changed"),
     "QuotaRemoved": ("warn", "quota removed"),
@@ -360,3 +361,21 @@ def effect(verb: str, *, is_active: bool, workers: int, unsaved: float | None) -
         "requeue": f"This attempt ends and it is queued again. {loss}",
         "resume": "It is queued again, behind the workloads that have waited in the meantime.",
     }[verb].strip()
+
+
+BOTTLENECKS = {
+    "gpu_compute": "Its GPUs: nothing is wrong",
+    "input_cpu": "Too little CPU for its input",
+    "storage": "Slow storage",
+    "network": "The network between nodes",
+    "parameter_server": "The parameter servers",
+    "too_small": "Too little work for its GPUs",
+    "straggler": "A slow worker",
+}
+LEVELS = {
+    "cpu": "CPU of its workers",
+    "throttled": "Held back by the CPU limit",
+    "disk": "Disk",
+    "nic": "Network",
+    "server_cpu": "CPU of its servers",
+}

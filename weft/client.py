@@ -191,6 +191,10 @@ class Client(ClusterClient):
         """The revisions of a service: {revision, rollout, revisions}; `rollout` is None when nothing is replaced."""
         return the_object(self._transport.send("GET", f"/inferences/{part(uid)}/revisions"))
 
+    def diagnosis(self, uid: str) -> Json:
+        """What slows a training: {bottleneck, since, message, evidence, levels, ...}; bottleneck None: not known."""
+        return the_object(self._transport.send("GET", f"/trainings/{part(uid)}/diagnosis"))
+
     def objective_price(self, uid: str, *, p95_latency: str = "") -> Json:
         """What a service's objective costs at the load of its last day, and what another latency would."""
         params = {"p95_latency": p95_latency}

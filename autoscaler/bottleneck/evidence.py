@@ -66,5 +66,5 @@ def of_exchange(levels: Levels, nodes: int, constants: Constants = DEFAULT) -> B
     """What an exchange would be waited for."""
     if (levels.server_cpu or 0.0) > constants.server_cpu:
         return Bottleneck.PARAMETER_SERVER
-    is_busy = nodes > 1 and (levels.nic or 0.0) > constants.nic
-    return Bottleneck.NETWORK if is_busy else None
+    is_busy = levels.nic is None or levels.nic > constants.nic  # where no line is measured, the nodes have to do
+    return Bottleneck.NETWORK if nodes > 1 and is_busy else None

@@ -62,6 +62,7 @@ DECLARED = {
     "controlplane_placement": f"{FOR_EVER}: what the bill follows from; a row for each worker and attempt",
     "controlplane_servicealarm": f"{FOR_EVER}: one row a service that was ever at risk",
     "controlplane_servicestate": f"{FOR_EVER}: one row a service, what was learned of its requests",
+    "controlplane_trainingdiagnosis": f"{FOR_EVER}: one row a training that reports its steps, of its newest attempt",
     "controlplane_revision": f"{FOR_EVER}: one row for each image and environment that a service was given",
     "controlplane_dependency": f"{FOR_EVER}: a part of what was asked",
     "controlplane_auditanchor": f"{FOR_EVER}: one a day, or one for 1,000 pruned rows",

@@ -13,7 +13,7 @@ from controlplane.services.audit import retention
 from controlplane.services.scheduling import clusters
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import servicedays, usage
-from controlplane.services.workloads import actions, checkpoints, idempotency, idle, samples
+from controlplane.services.workloads import actions, checkpoints, diagnoses, idempotency, idle, samples
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions and old answers are dropped so often
 NOTE_SECONDS, STRETCHES = 600.0, 10  # days of services are noted so often, and so many parts of them in one round
@@ -40,6 +40,9 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
         steps = wiring.metrics.training(samples.trainings(seats))
         samples.note(at=to, found=seats, uses=uses, steps=steps)
         wiring.kept["sampled_at"] = to
+    if to - wiring.kept.get("diagnosed_at", -diagnoses.PERIOD) >= diagnoses.PERIOD:
+        _diagnose(wiring, to, lease)
+        wiring.kept["diagnosed_at"] = to
     if to - wiring.kept.get("days_noted_at", -NOTE_SECONDS) >= NOTE_SECONDS and not _note_days(to, lease):
         wiring.kept["days_noted_at"] = to
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
@@ -49,6 +52,15 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
         sessions.prune()
         wiring.kept["pruned_at"] = to
     return count
+
+
+def _diagnose(wiring: Wiring, at: float, lease: HeldLease) -> None:
+    """Look at what slows the trainings whose programs report their steps."""
+    trainings = diagnoses.watched()
+    uses = wiring.metrics.training([str(one.uid) for one in trainings]) if trainings else ()
+    told = [use.workload for use in uses if use.step_seconds]
+    pods = wiring.metrics.pods(told) if told else ()
+    diagnoses.note(at=at, trainings=trainings, uses=uses, pods=pods, lease=lease)
 
 
 def _note_days(at: float, lease: HeldLease) -> bool:

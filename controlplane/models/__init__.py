@@ -43,6 +43,7 @@ from controlplane.models.usage import (
     ServiceWindow,
     TeamSample,
     TeamUse,
+    TrainingDiagnosis,
     Usage,
     WorkloadSample,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "StartForecast",
     "Team",
     "TeamSample",
+    "TrainingDiagnosis",
     "TeamUse",
     "Template",
     "Token",

@@ -105,6 +105,20 @@ class ServiceState(models.Model):
         return f"{self.workload} {self.at}"
 
 
+class TrainingDiagnosis(models.Model):
+    """What slows one training, as its newest attempt was seen (services/workloads/diagnoses.py)."""
+
+    workload = models.UUIDField(primary_key=True)
+    attempt = models.PositiveIntegerField()
+    at = models.FloatField(help_text="Cluster clock of the newest look")
+    since = models.FloatField(help_text="Cluster clock: since when that is named")
+    bottleneck = models.CharField(max_length=20, blank=True, help_text="Empty: too little is known")
+    state = models.JSONField(help_text="As controlplane/domain/diagnosisstate.py writes it")
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.bottleneck}"
+
+
 class ServiceAlarm(models.Model):
     """How one service stands as people were told (autoscaler/alarms.py); no row: it was never at risk."""
 

@@ -27,7 +27,7 @@ from controlplane.services.workloads import bulkactions
 from controlplane.services.workloads import workloads as services
 from frontend import charts, questions, resizing, tabs, words
 from frontend.answers import answer, clock, hand, is_part, link, number, seen_teams, teams_for
-from scheduler.model.workload import ENDED, Phase
+from scheduler.model.workload import ENDED, Kind, Phase
 
 PAGE = 50
 PRIORITY = bulkactions.PRIORITY
@@ -74,7 +74,8 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
     if request.GET.get("part") == "head":
         return render(request, "frontend/parts/workload_head.html", _head(request, w))
     service = sla.one(clock(request).now, w)
-    names = [*tabs.TABS, ("objective", "Objective")] if service else list(tabs.TABS)
+    own = [("objective", "Objective")] if service else [tabs.DIAGNOSIS] if w.kind == Kind.TRAINING else []
+    names = [*tabs.TABS, *own]
     default = "why" if Phase(w.phase) not in ENDED else "timeline"
     wanted = request.GET.get("tab", default)
     tab = wanted if wanted in dict(names) else default

@@ -1,5 +1,6 @@
 """The command line: acting on workloads, signing in, and what all commands share."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,28 @@ def test_a_canary_with_steps_is_begun_and_says_what_comes_next(signed_in: Script
     assert sent["rollout"] == {"deadline": "5m", "steps": [5, 25], "step_minutes": 15}
     for wrong in (("--steps", "5,half"), ("--steps", "5", "--weight", "5"), ("--step-minutes", "5")):
         assert weft("change", "chat", *wrong).code == 2
+
+
+def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    evidence = [{"bottleneck": "input_cpu", "removable": 0.38, "strength": 1.0}]
+    found = {"bottleneck": "input_cpu", "message": "Its steps wait.", "evidence": evidence, "levels": {"cpu": 0.97}}
+    signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", found)
+    lines = weft("diagnose", "nlp/hello").out.splitlines()
+    assert lines[:2] == ["nlp/hello: input_cpu", "  Its steps wait."]
+    assert [line.split() for line in lines[3:5]][1] == ["input_cpu", "38%", "100%"]
+    assert lines[-1] == "CPU of its workers:  97%"
+    assert json.loads(weft("diagnose", "nlp/hello", "-o", "json").out) == found
+    silent = {"bottleneck": None, "message": "Its program reports no steps.", "evidence": [], "levels": None}
+    signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", silent)
+    assert weft("diagnose", "hello").out.splitlines() == [
+        "nlp/hello: not known",
+        "  Its program reports no steps.",
+    ]
+    signed_in.on("GET", "/workloads", page(CHAT))
+    refused = weft("diagnose", "chat")
+    assert refused.code == 2
+    assert "nlp/chat is no training" in refused.err
 
 
 def test_revisions_are_listed_and_undone(signed_in: Scripted, weft: Weft) -> None:

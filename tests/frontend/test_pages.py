@@ -3,12 +3,15 @@ from typing import Any
 import pytest
 from django.urls import URLPattern
 
-from controlplane.models import ClusterState, Membership, User, Workload
+from autoscaler.bottleneck.detect import Diagnosis, Evidence
+from autoscaler.bottleneck.window import Bottleneck, Levels
+from controlplane.domain import diagnosisstate
+from controlplane.models import ClusterState, Membership, TrainingDiagnosis, User, Workload
 from controlplane.queries.workloads.whatif import turns
 from frontend import urls
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
-from tests.frontend.factory import World, document
+from tests.frontend.factory import NOW, World, document
 
 PAGES = (
     "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/teams/", "/usage/", "/usage/?view=table&group=pool",
@@ -89,6 +92,22 @@ def test_every_phase_has_every_tab(world: World, visit: Visit, tab: str) -> None
     assert len(seen) >= 10
     for phase, uid in seen.items():
         assert client.get(f"/workloads/{uid}/?tab={tab}").status_code == 200, phase
+
+
+def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
+    w = world.add(document("training", "slow", "nlp"), Phase.RUNNING)
+    at = f"/workloads/{w.pk}/?tab=diagnosis"
+    assert "Its program reports no steps" in visit("mel").get(at).content.decode()
+    levels = Levels(cpu=0.97, throttled=0.5, sm=(0.4, 0.5))
+    found = Diagnosis(9, levels, {Bottleneck.INPUT_CPU: Evidence(4.2, 0.3)}, bottleneck=Bottleneck.INPUT_CPU)
+    row = {"attempt": w.attempt, "at": NOW, "since": NOW - 60, "bottleneck": "input_cpu"}
+    TrainingDiagnosis.objects.create(workload=w.pk, state=diagnosisstate.plain(found), **row)
+    page = visit("mel").get(at).content.decode()
+    for said in ("Too little CPU for its input", "Give each worker more CPU.", "CPU of its workers", "97 %", "45 %"):
+        assert said in page
+    assert 'aria-label="80 % of what it takes to name it"' in page
+    chat = Workload.objects.get(name="chat")
+    assert "Diagnosis" not in visit("mel").get(f"/workloads/{chat.pk}/").content.decode()
 
 
 def test_a_service_shows_how_it_stands(world: World, visit: Visit) -> None:

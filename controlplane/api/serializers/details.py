@@ -242,6 +242,39 @@ class Revisions(Answer):
     revisions = RevisionRow(many=True)
 
 
+class Evidence(Answer):
+    """What speaks for one bottleneck."""
+
+    bottleneck = s.CharField()
+    removable = s.FloatField(help_text="Part of a step that would go with it, 0..1.")
+    strength = s.FloatField(help_text="0..1; at 1 it is named, if no other one takes more of a step.")
+
+
+class DiagnosisLevels(Answer):
+    """How busy what the training uses is, 0..1; null: not known."""
+
+    cpu = s.FloatField(allow_null=True, help_text="Of its workers' CPU.")
+    throttled = s.FloatField(allow_null=True, help_text="Of the time: their CPU limit held them back.")
+    disk = s.FloatField(allow_null=True)
+    nic = s.FloatField(allow_null=True)
+    server_cpu = s.FloatField(allow_null=True, help_text="Of the busiest parameter server's CPU.")
+    gpu = s.FloatField(allow_null=True, help_text="Of its GPUs' time, on average.")
+
+
+class Diagnosis(Answer):
+    """What slows a training's present attempt, with the evidence, the strongest first."""
+
+    uid = s.UUIDField()
+    attempt = s.IntegerField()
+    bottleneck = s.CharField(allow_null=True, help_text="gpu_compute: nothing is wrong. Null: too little is known.")
+    since = s.DateTimeField(allow_null=True, help_text="Since when that is named.")
+    at = s.DateTimeField(allow_null=True, help_text="The newest look.")
+    windows = s.IntegerField(help_text="Looks that this goes by.")
+    message = s.CharField()
+    evidence = Evidence(many=True)
+    levels = DiagnosisLevels(allow_null=True)
+
+
 class Scaled(Answer):
     """One change of the number of replicas."""
 

@@ -19,7 +19,7 @@ from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads import details as queries
-from controlplane.queries.workloads import objectiveprice, revisions
+from controlplane.queries.workloads import diagnosis, objectiveprice, revisions
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import clock
@@ -261,9 +261,21 @@ def _activity(workload: Any) -> dict[str, Any]:
     }
 
 
+class Diagnosis(OfKind):
+    """What slows a training."""
+
+    kind = Kind.TRAINING
+
+    @endpoint(answer=details.Diagnosis, tag="trainings", operation="read_training_diagnosis")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Tell what the steps of a training wait for, with the evidence; bottleneck is null while that is not known."""
+        return Response(diagnosis.shown(self.one(uid)))
+
+
 ROUTES: list[URLPattern] = [
     *(path(f"{kind}s", _list(kind).as_view()) for kind in Kind),
     *(path(f"{kind}s/<uuid:uid>", _single(kind).as_view()) for kind in Kind),
+    path("trainings/<uuid:uid>/diagnosis", Diagnosis.as_view()),
     path("inferences/<uuid:uid>/slo", Slo.as_view()),
     path("inferences/<uuid:uid>/slo/price", SloPrice.as_view()),
     path("inferences/<uuid:uid>/autoscaling", Autoscaling.as_view()),

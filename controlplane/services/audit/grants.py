@@ -47,6 +47,7 @@ WEB = Rights(
         "controlplane_servicealarm",
         "controlplane_serviceday",
         "controlplane_teamsample",
+        "controlplane_trainingdiagnosis",
         "controlplane_workloadsample",
     )
 )

@@ -95,6 +95,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "trainings"): (None, SIGNED_IN),
     ("POST", "trainings"): (job("new"), created(MEMBERS)),
     ("GET", "trainings/UID"): (None, OF_TEAM_RED),
+    ("GET", "trainings/UID/diagnosis"): (None, OF_TEAM_RED),
     ("PATCH", "trainings/UID"): ({"labels": {"a": "b"}}, SUBMITTER_OR_ADMIN),
     ("DELETE", "trainings/UID"): (None, MEMBERS),
     ("GET", "notebooks"): (None, SIGNED_IN),

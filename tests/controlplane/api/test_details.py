@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from autoscaler.bottleneck.detect import Diagnosis, Evidence
+from autoscaler.bottleneck.window import Bottleneck
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Event, Gpu, Node, NodePool, ServiceWindow, Workload
+from controlplane.domain import diagnosisstate
+from controlplane.models import Event, Gpu, Node, NodePool, ServiceWindow, TrainingDiagnosis, Workload
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 from tests.controlplane.state import START
 
@@ -181,6 +184,23 @@ def test_each_type_is_listed_read_and_submitted_under_its_own_name(api: People) 
     assert body_of(api.member.get("/inferences"))["results"] == []
     assert fields_of(api.member.get("/trainings?type=notebook")) == ["type"]
     assert body_of(api.member.send("DELETE", f"/trainings/{made['uid']}"))["phase"] == "Stopped"
+
+
+def test_a_training_tells_what_slows_it(api: People) -> None:
+    _, fit = submit(api.member, name="fit")
+    at = f"/trainings/{fit.pk}/diagnosis"
+    silent = body_of(api.viewer.get(at))
+    assert (silent["bottleneck"], silent["evidence"], silent["levels"]) == (None, [], None)
+    found = Diagnosis(9, evidence={Bottleneck.NETWORK: Evidence(9.0, 0.3)}, bottleneck=Bottleneck.NETWORK)
+    row = {"attempt": fit.attempt, "at": START, "since": START - 60, "bottleneck": "network"}
+    TrainingDiagnosis.objects.create(workload=fit.pk, state=diagnosisstate.plain(found), **row)
+    told = body_of(api.viewer.get(at))
+    assert (told["bottleneck"], told["windows"]) == ("network", 9)
+    assert told["evidence"] == [{"bottleneck": "network", "removable": 0.3, "strength": 1.0}]
+    assert told["message"].startswith("Its steps wait for the exchange between nodes. About 30 % of a step would go.")
+    assert told["since"] < told["at"]
+    _, chat = submit(api.member, name="chat", type="inference")
+    fields_of(api.viewer.get(f"/trainings/{chat.pk}/diagnosis"), 404)
 
 
 def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:

@@ -1,0 +1,68 @@
+"""What slows a training, with the evidence: for REST, pages and the CLI."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.bottleneck.advice import UNKNOWN, told
+from autoscaler.bottleneck.constants import DEFAULT
+from autoscaler.bottleneck.detect import Diagnosis
+from autoscaler.bottleneck.window import Bottleneck
+from controlplane.domain import diagnosisstate
+from controlplane.jobspec.quantities import iso
+from controlplane.models import TrainingDiagnosis, Workload
+
+SILENT = "Its program reports no steps, so it is not known what slows it. See docs/reporter.md."
+LEVELS = ("cpu", "throttled", "disk", "nic", "server_cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of its present attempt. at, since: cluster clock."""
+
+    at: float
+    since: float
+    diagnosis: Diagnosis
+
+    @property
+    def sentence(self) -> str:
+        """What its steps wait for, and what would help."""
+        return told(self.diagnosis)
+
+
+def of(workload: Workload) -> Known | None:
+    """The diagnosis of a training's present attempt; None where there is none. One query."""
+    row = TrainingDiagnosis.objects.filter(workload=workload.pk, attempt=workload.attempt).first()
+    return None if row is None else Known(row.at, row.since, diagnosisstate.state_of(row.state))
+
+
+def shown(workload: Workload) -> dict[str, Any]:
+    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. One query."""
+    known = of(workload)
+    answer: dict[str, Any] = {"uid": str(workload.pk), "attempt": workload.attempt}
+    if known is None:
+        empty = {"bottleneck": None, "since": None, "at": None, "windows": 0, "message": SILENT}
+        return answer | empty | {"evidence": [], "levels": None}
+    found = known.diagnosis
+    levels = {name: getattr(found.levels, name) for name in LEVELS}
+    return answer | {
+        "bottleneck": found.bottleneck,
+        "since": iso(known.since) if found.bottleneck else None,
+        "at": iso(known.at),
+        "windows": found.windows,
+        "message": known.sentence if found.bottleneck else UNKNOWN,
+        "evidence": [
+            {"bottleneck": one, "removable": round(evidence.removable, 3), "strength": strength(evidence.odds)}
+            for one, evidence in ranked(found)
+        ],
+        "levels": levels | {"gpu": sum(found.levels.sm) / len(found.levels.sm) if found.levels.sm else None},
+    }
+
+
+def strength(odds: float) -> float:
+    """How far the evidence of a class is on its way to being named, 0..1."""
+    return round(min(max(odds / DEFAULT.alarm, 0.0), 1.0), 3)
+
+
+def ranked(found: Diagnosis) -> list[tuple[Bottleneck, Any]]:
+    """The classes that could be told, the strongest first."""
+    return sorted(found.evidence.items(), key=lambda item: (-item[1].odds, -item[1].removable, item[0]))

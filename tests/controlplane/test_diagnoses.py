@@ -1,0 +1,145 @@
+"""What slows a running training is looked at once a minute, kept with its evidence, told once, and shown."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.bottleneck.detect import Diagnosis, observe
+from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
+from controlplane.cluster.port import PodUse, TrainingUse
+from controlplane.domain import diagnosisstate
+from controlplane.models import Event, TrainingDiagnosis, Workload
+from controlplane.queries.workloads import diagnosis
+from tests.controlplane.state import NoMetrics, World
+
+pytestmark = pytest.mark.django_db
+MINUTE = 60.0
+
+
+@dataclass
+class Measured(NoMetrics):
+    """Says of a training's steps and of its pods what the test says."""
+
+    uses: list[TrainingUse] = field(default_factory=list)
+    uses_of_pods: list[PodUse] = field(default_factory=list)
+
+    def training(self, workloads: Any) -> tuple[TrainingUse, ...]:
+        return tuple(use for use in self.uses if use.workload in workloads)
+
+    def pods(self, workloads: Any) -> tuple[PodUse, ...]:
+        return tuple(use for use in self.uses_of_pods if use.workload in workloads)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(metrics=Measured())
+
+
+def running(world: World, *nodes: str, **asked: Any) -> Workload:
+    training = world.submit("fit", workers={"count": len(nodes)}, resources={"gpus": 1, "cpu": 4}, **asked)
+    world.run(training, *nodes)
+    return training
+
+
+def measure(world: World, training: Workload, wait: float | None, sync: float | None, *pods: PodUse) -> None:
+    uid = str(training.pk)
+    world.metrics.uses = [TrainingUse(uid, training.attempt, 7, 0.5, None, wait, sync)]
+    world.metrics.uses_of_pods = list(pods)
+
+
+def pod(training: Workload, rank: int, cpu: int, throttled: float, duty: float = 0.5) -> PodUse:
+    return PodUse(str(training.pk), training.attempt, rank, duty, cpu, 100, throttled)
+
+
+def pass_minutes(world: World, count: int) -> None:
+    """So many minutes, the account loop after each."""
+    for _ in range(count):
+        world.later(MINUTE - 1)
+        world.observe()
+        world.account()
+
+
+def named(training: Workload) -> str:
+    return TrainingDiagnosis.objects.get(workload=training.pk).bottleneck
+
+
+def test_a_training_that_waits_for_input_while_its_cpus_are_held_back_needs_more_of_them(world: World) -> None:
+    training = running(world, "a")
+    measure(world, training, 0.4, 0.02, pod(training, 0, 3990, 0.5))
+    pass_minutes(world, 8)
+    assert named(training) == "input_cpu"
+    (event,) = Event.objects.filter(workload=training.pk, kind="Diagnosed")  # once, not at each look
+    assert event.reason == "input_cpu"
+    assert event.message.startswith("Its steps wait for input that its CPUs prepare. About 40 % of a step would go.")
+    shown = diagnosis.shown(training)
+    assert (shown["bottleneck"], shown["levels"]["gpu"]) == ("input_cpu", 0.5)
+    assert shown["evidence"][0] == {"bottleneck": "input_cpu", "removable": 0.4, "strength": 1.0}
+
+
+def test_a_wait_for_an_exchange_on_several_nodes_is_the_networks(world: World) -> None:
+    training = running(world, "a", "b")
+    measure(world, training, 0.01, 0.5, *(pod(training, rank, 400, 0.0) for rank in (0, 1)))
+    pass_minutes(world, 8)
+    assert named(training) == "network"
+
+
+def test_a_healthy_one_is_bound_by_its_gpus_and_nobody_is_told(world: World) -> None:
+    training = running(world, "a")
+    measure(world, training, 0.01, 0.02, pod(training, 0, 3990, 0.5, 0.9))  # held back to no harm
+    pass_minutes(world, 8)
+    assert named(training) == "gpu_compute"
+    assert not Event.objects.filter(kind="Diagnosed").exists()
+
+
+def test_of_one_that_reports_nothing_nothing_is_kept(world: World) -> None:
+    training = running(world, "a")
+    pass_minutes(world, 8)
+    assert not TrainingDiagnosis.objects.exists()
+    shown = diagnosis.shown(training)
+    assert (shown["bottleneck"], shown["evidence"], shown["levels"]) == (None, [], None)
+    assert "reports no steps" in shown["message"]
+
+
+def test_another_attempt_begins_anew(world: World) -> None:
+    training = running(world, "a")
+    measure(world, training, 0.4, 0.02, pod(training, 0, 3990, 0.5))
+    pass_minutes(world, 8)
+    Workload.objects.filter(pk=training.pk).update(attempt=2)
+    training.refresh_from_db()
+    assert diagnosis.of(training) is None
+    pass_minutes(world, 1)  # what is told is of the attempt before
+    assert diagnosis.of(training) is None
+    measure(world, training, 0.4, 0.02)
+    pass_minutes(world, 1)
+    known = diagnosis.of(training)
+    assert known is not None
+    assert known.diagnosis.windows == 1
+    assert diagnosis.shown(training)["bottleneck"] is None
+
+
+parts = st.floats(0, 1)
+levels = st.builds(Levels, *[st.none() | parts] * 5, sm=st.lists(parts, max_size=3).map(tuple))
+workers = st.builds(Worker, st.floats(0.01, 100), st.none() | st.floats(0, 50), st.none() | st.floats(0, 50))
+
+
+@given(st.lists(st.builds(Window, st.lists(workers, max_size=3).map(tuple), levels, st.integers(1, 4)), max_size=8))
+def test_what_is_remembered_comes_back_as_it_was(windows: list[Window]) -> None:
+    state = Diagnosis()
+    for one in windows:
+        state = observe(state, one)
+    back = diagnosisstate.state_of(diagnosisstate.plain(state))
+    assert (back.windows, back.bottleneck, back.slow_worker) == (state.windows, state.bottleneck, state.slow_worker)
+    assert back.evidence.keys() == state.evidence.keys()
+    assert diagnosisstate.plain(back) == diagnosisstate.plain(state)
+
+
+def test_every_bottleneck_has_its_words() -> None:
+    from autoscaler.bottleneck.advice import HELPS, WAITS
+    from frontend import words
+
+    assert WAITS.keys() == HELPS.keys() == set(Bottleneck)
+    assert words.BOTTLENECKS.keys() == {one.value for one in Bottleneck}
+    assert words.LEVELS.keys() == set(diagnosis.LEVELS)

@@ -1,0 +1,46 @@
+"""diagnose: what slows a training."""
+
+from typing import Annotated
+
+import typer
+
+from weft import output
+from weft.commands.read import Form
+from weft.output import Column, Format
+from weft.session import Session
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")]
+Team = Annotated[str, typer.Option(help="Team of the name.")]
+COLUMNS = (
+    Column("BOTTLENECK", lambda row: str(row["bottleneck"])),
+    Column("OF A STEP", lambda row: f"{row['removable']:.0%}", right=True),
+    Column("EVIDENCE", lambda row: f"{row['strength']:.0%}", right=True),
+)
+LEVELS = {
+    "cpu": "CPU of its workers",
+    "throttled": "held back by the CPU limit",
+    "disk": "disk",
+    "nic": "network",
+    "server_cpu": "CPU of its servers",
+    "gpu": "GPUs",
+}
+
+
+def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
+    """Show what the steps of a training wait for, with the evidence."""
+    session: Session = ctx.obj
+    workload = session.client.find(name, team=team)
+    if workload.type != "training":
+        raise typer.BadParameter(f"{workload.path} is no training, but of type {workload.type}.")
+    found = session.client.diagnosis(workload.uid)
+    if not form.is_text:
+        output.show([workload], (), form) if form == Format.NAME else output.dump(found, form)
+        return
+    output.say(f"{workload.path}: {found['bottleneck'] or 'not known'}")
+    output.say(f"  {output.clean(found['message'])}")
+    if found["evidence"]:
+        output.say("\n" + output.table(found["evidence"], COLUMNS, form))
+    parts = found["levels"] or {}
+    levels = [(told, f"{parts[one]:.0%}") for one, told in LEVELS.items() if parts.get(one) is not None]
+    if levels:
+        output.say("\n" + output.pairs(levels))
