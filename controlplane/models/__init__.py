@@ -39,6 +39,7 @@ from controlplane.models.team import (
 from controlplane.models.usage import (
     ServiceAlarm,
     ServiceDay,
+    ServiceScaler,
     ServiceState,
     ServiceWindow,
     TeamSample,
@@ -91,6 +92,7 @@ __all__ = [
     "Scope",
     "ServiceAlarm",
     "ServiceDay",
+    "ServiceScaler",
     "ServiceState",
     "ServiceWindow",
     "Session",
