@@ -53,7 +53,7 @@ def _promise(spec: Mapping[str, Any], rollout: Any) -> Promise:
 
 def is_played() -> bool:
     """Whether the rule of Kubernetes' autoscaler is played here, as there is no Kubernetes."""
-    return settings.CLUSTER != "kubernetes"
+    return bool(settings.CLUSTER != "kubernetes")
 
 
 def metrics(
