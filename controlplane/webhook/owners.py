@@ -65,7 +65,7 @@ def _changed(asked: Asked, made: Json, kind: OwnerKind) -> None:
     if MADE_FOR in texts(asked.old, "annotations") and before != after:
         raise DeniedError(
             f"{asked.kind}: Weft made it for a service, and keeps spec.template as the service's job file says. "
-            "Change the service: its page, REST or `weft image`."
+            "Change the service: on its page, by REST or with `weft change`."
         )
     if kind.suspend and bool(at(made, *kind.suspend)) != bool(at(asked.old, *kind.suspend)):
         where = ".".join(kind.suspend)
