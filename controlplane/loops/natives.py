@@ -79,12 +79,15 @@ def _replicas(owner: Owner, pods: int) -> int:
 
 
 def _told(owner: Owner, found: Json, refused: str) -> Told:
-    conditions = [
-        [str(one.get(name, "")) for name in ("type", "status", "reason", "message")]
-        for one in at(found, "status", "conditions") or ()
-    ]
+    stuck = [one for one in _conditions(owner.manifest) if one[:2] == ["Progressing", "False"]]
+    conditions = [*_conditions(found), *stuck]
     current, desired = (at(found, "status", name) for name in ("currentReplicas", "desiredReplicas"))
     return Told(current, desired, [[*NOT_MADE, refused]] if refused else conditions, native.other_owner(owner, found))
+
+
+def _conditions(thing: Json) -> list[list[str]]:
+    told = at(thing, "status", "conditions") or ()
+    return [[str(one.get(name, "")) for name in ("type", "status", "reason", "message")] for one in told]
 
 
 def _say(owner: Owner, told: Told, found: Json, tell: Tell) -> None:

@@ -9,11 +9,12 @@ from controlplane.jobspec.scaling import is_native
 from controlplane.models import ServiceScaler, Workload
 
 # What each condition says while nothing is wrong; of another type nothing is known.
-USUAL = {"AbleToScale": "True", "ScalingActive": "True", "ScalingLimited": "False", "Made": "True"}
+USUAL = {**dict.fromkeys(("AbleToScale", "ScalingActive", "Made", "Progressing"), "True"), "ScalingLimited": "False"}
 
 
 class Condition(NamedTuple):
-    """One condition of the autoscaler, in its own words. `Made` is Weft's: False where it could not make it."""
+    """One condition of the autoscaler, in its own words. `Made` is Weft's: False where it could not make it.
+    `Progressing` is the Deployment's: False where a new revision does not come."""
 
     type: str
     status: str
