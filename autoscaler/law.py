@@ -68,6 +68,7 @@ class State:
     fell_at: float | None = None  # when it last got smaller
     began: float | None = None  # first look, or the first after a gap
     idle_since: float | None = None  # since when each look said that no request came, waits or runs (zero.py)
+    advised: tuple[tuple[float, int], ...] = ()  # (when, replicas) of looks by Kubernetes' rule (native.py)
 
 
 @dataclass(frozen=True, slots=True)

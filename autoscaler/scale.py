@@ -7,6 +7,7 @@ from autoscaler.bounds import Bounds
 from autoscaler.decision import Scale
 from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
 from autoscaler.metrics import Metrics, ServiceMetrics
+from autoscaler.native import Advice, Load, advise, load
 from autoscaler.observed import Scrape
 from autoscaler.settings import Settings
 from autoscaler.standby import NONE_LENT, borrowed, rearranged, taken_back
@@ -18,10 +19,15 @@ from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What a round decides, and what is to be remembered of each service that was looked at, by workload id."""
+    """What a round decides, and what is to be remembered of each service that was looked at, by workload id.
+
+    loads: what Kubernetes' autoscalers are told; advice: what they want, where their rule is played here.
+    """
 
     decisions: tuple[Scale | Shrink | Evict, ...] = ()
     states: Mapping[str, State] = field(default_factory=dict)
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    advice: Mapping[str, Advice] = field(default_factory=dict)
 
 
 def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
@@ -33,6 +39,7 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
     """
     decisions: list[Scale] = []
     states: dict[str, State] = {}
+    native = _Native({}, {})
     lent = borrowed(snapshot.workloads.values())
     for uid in sorted(snapshot.workloads):
         workload = snapshot.workloads[uid]
@@ -47,6 +54,7 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
             settings,
             has_standby=workload.standby > 0,
         )
+        state, wanted = native.followed(workload, service, (state, wanted), snapshot.at, settings)
         if state is not None and (service is None or state is not service.state):
             states[uid] = state
         if workload.standby or workload.awake is not None:
@@ -59,7 +67,43 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
         count = bounds.clamp(wanted.replicas)
         if count != current:
             decisions.append(_decision(workload, count, wanted))
-    return Scaling((*decisions, *taken_back(decisions, snapshot.workloads, snapshot.at)), states)
+    taken = taken_back(decisions, snapshot.workloads, snapshot.at)
+    return Scaling((*decisions, *taken), states, native.loads, native.advice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Native:
+    """What a round says of services that Kubernetes' own autoscaler scales."""
+
+    loads: dict[str, Load]
+    advice: dict[str, Advice]
+
+    def followed(
+        self,
+        workload: Workload,
+        service: ServiceMetrics | None,
+        judged: tuple[State | None, Wanted],
+        at: float,
+        settings: Settings,
+    ) -> tuple[State | None, Wanted]:
+        """What the law has `judged`; of a service that Kubernetes scales what the HPA's rule says, where it is played
+        here, else no change. Notes what its autoscaler is told."""
+        if service is None or service.native is None:
+            return judged
+        state, native, current = judged[0], service.native, workload.gang.count
+        scrape, objective = service.scrape, service.objective
+        is_told = scrape is not None and scrape.is_sound and _is_new(scrape, at, settings)
+        if scrape is None or state is None or objective is None or not is_told:
+            return state, Wanted(current)
+        start = settings.start_seconds if service.start_seconds is None else service.start_seconds
+        terms = Terms(objective.p95_seconds, start, settings.constants())
+        told = self.loads[workload.id] = load(scrape, state.learned, native, workload.gang.min, terms)
+        if not native.is_played:
+            return state, Wanted(current)
+        found = advise(current, told, Bounds(workload.gang.min, workload.gang.max), state.advised)
+        self.advice[workload.id] = found
+        why = f"{told.in_flight or 0:.1f} requests are in flight, and a replica is to have {told.target:.1f}"
+        return replace(state, advised=found.advised), Wanted(found.replicas, why)
 
 
 def judged(

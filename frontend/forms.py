@@ -161,7 +161,8 @@ def _options(path: str, field: Field, choices: Mapping[str, Sequence[str]]) -> t
         names = [(name, name) for name in choices[path]]
         return tuple(names if field.default is REQUIRED else [("", "default"), *names])
     if isinstance(field.shape, Choice):
-        return (("", "any"), *((str(v), str(v)) for v in field.shape.words))
+        none = "any" if path.startswith("topology.") else "default"
+        return (("", none), *((str(v), str(v)) for v in field.shape.words))
     return ()
 
 

@@ -39,7 +39,7 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
     Kind.INFERENCE: (
         ("What runs", ("name", "team", "priority_class", "image", "command", "env")),
         ("What each replica needs", ("resources.gpus", *MACHINE)),
-        ("Serving", ("port", "replicas.min", "replicas.max", "replicas.scale_to_zero_after", "standby")),
+        ("Serving", ("port", "replicas.min", "replicas.max", "replicas.scale_to_zero_after", "standby", "scaling")),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
         ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
         (
@@ -98,6 +98,7 @@ LABELS = {
     "replicas.max": "Maximum",
     "replicas.scale_to_zero_after": "Scale to zero after",
     "standby": "On standby",
+    "scaling": "Scaled by",
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",
     "objective.window": "Window",

@@ -167,6 +167,7 @@ _TONE_OF_KIND = {
     "Resized": ("ok", "resized"),
     "ResizeRefused": ("bad", "resize refused"),
     "RollingOut": ("accent", "rolling out"),
+    "TwoOwnersOfReplicas": ("warn", "two owners of replicas"),
     "Split": ("accent", "requests split"),
     "Promoted": ("ok", "promoted"),
     "RolledOut": ("ok", "rolled out"),

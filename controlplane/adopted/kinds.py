@@ -12,6 +12,8 @@ Json = Mapping[str, Any]
 QUEUE = "weft.dev/queue"
 PRIORITY = "weft.dev/priority-class"
 USER = "internal.weft.dev/user"  # annotation: the Kubernetes user that made it, by the admission server
+# annotation of a Deployment that Weft made: the workload that it is of (services/intake/natives.py)
+MADE_FOR = "internal.weft.dev/workload"
 OWNER = "internal.weft.dev/owner"  # annotation of a pod: the object that it is of, KIND/NAME
 POD_SET = "internal.weft.dev/pod-set"  # annotation of a pod: which of the object's pod sets it belongs to
 INDEX = "internal.weft.dev/index"  # annotation of a pod: its number in that pod set

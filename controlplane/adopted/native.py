@@ -17,10 +17,17 @@ LEAST, MOST, PER_REPLICA = "weft.dev/min-replicas", "weft.dev/max-replicas", "we
 API_VERSION, KIND, PLURAL = "autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"
 METRICS_GROUP, METRICS_VERSION = "external.metrics.k8s.io", "v1beta1"
 REQUESTS = "weft-requests-per-second"  # of all replicas of one workload, as measured in the newest minute
+IN_FLIGHT = "weft-requests-in-flight"  # with all replicas of one workload, and waiting for them, at the newest look
+METRICS = (REQUESTS, IN_FLIGHT)
 WORKLOAD = "weft.dev/workload"  # label: the uid of the Deployment, which is that of the workload
 MOST_REPLICAS = 10_000
 # What writes spec.replicas in the autoscaler's name, by the subresource; a Deployment that is created says it once.
 AUTOSCALERS = ("kube-controller-manager", "horizontal-pod-autoscaler")
+
+
+# By which Weft holds the number as it is while nothing owns it. Kubernetes notes who writes it by the subresource
+# `scale` only once something owns it, and what a Deployment got by default nothing does.
+HANDOVER = "weft-handover"
 
 
 class UnfitError(Exception):
@@ -29,11 +36,12 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Between which bounds, and how many requests a second each replica is to get, in thousandths."""
+    """Between which bounds, and how much of the metric each replica is to get, in thousandths."""
 
     least: int
     most: int
     milli_per_replica: int
+    metric: str = REQUESTS
 
 
 def asked(owner: Owner) -> Scaling | None:
@@ -51,7 +59,7 @@ def asked(owner: Owner) -> Scaling | None:
 
 def autoscaler(owner: Owner, scaling: Scaling) -> dict[str, Any]:
     """The autoscaler of a Deployment, as it is to be."""
-    metric = {"name": REQUESTS, "selector": {"matchLabels": {WORKLOAD: owner.uid}}}
+    metric = {"name": scaling.metric, "selector": {"matchLabels": {WORKLOAD: owner.uid}}}
     target = {"type": "AverageValue", "averageValue": f"{scaling.milli_per_replica}m"}
     meta = {
         "name": owner.name,
@@ -59,8 +67,8 @@ def autoscaler(owner: Owner, scaling: Scaling) -> dict[str, Any]:
         "labels": {WORKLOAD: owner.uid, "app.kubernetes.io/managed-by": "weft"},
         "ownerReferences": [
             {
-                "apiVersion": owner.kind.api_version, "kind": owner.kind.kind, "name": owner.name, "uid": owner.uid,
-                "controller": True, "blockOwnerDeletion": False,
+                "apiVersion": owner.kind.api_version, "kind": owner.kind.kind, "name": owner.name,
+                "uid": owner.object_uid, "controller": True, "blockOwnerDeletion": False,
             }
         ],
     }  # fmt: skip
@@ -85,20 +93,25 @@ def _metric(spec: Json) -> Any:
     return [(one.get("metric"), jobfiles.milli(at(one, "target", "averageValue") or "0")) for one in found]
 
 
-def other_owner(owner: Owner, found: Json) -> str:
-    """What else writes the number of replicas, by the object's managed fields; empty: nothing does.
-
-    Before the autoscaler `found` has scaled it once, the number is that of whoever made the object.
-    """
-    writers = [
+def writers(owner: Owner) -> list[tuple[str, str]]:
+    """What owns the number of replicas, by the object's managed fields: manager and subresource."""
+    return [
         (str(one.get("manager", "")), str(one.get("subresource", "")))
         for one in at(owner.manifest, "metadata", "managedFields") or ()
         if at(one, "fieldsV1", "f:spec", "f:replicas") is not None
     ]
-    scaled = [one for one in writers if one[1] == "scale" and one[0] in AUTOSCALERS]
-    others = [name for name, part in writers if (name, part) not in scaled]
+
+
+def other_owner(owner: Owner, found: Json) -> str:
+    """What else writes the number of replicas, by the object's managed fields; empty: nothing does.
+
+    Before the autoscaler `found` has scaled it once, the number is that of whoever made the object; Weft gives none.
+    """
+    written = writers(owner)
+    scaled = [one for one in written if one[1] == "scale" and one[0] in AUTOSCALERS]
+    others = [name for name, part in written if (name, part) not in scaled and name != HANDOVER]
     has_scaled = bool(scaled) or at(found, "status", "lastScaleTime") is not None
-    return others[0] if has_scaled and others else ""
+    return others[0] if others and (has_scaled or owner.made_for) else ""
 
 
 def trouble(found: Json) -> tuple[str, str]:

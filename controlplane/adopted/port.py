@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controlplane.adopted.kinds import PRIORITY, USER, Json, OwnerKind, at
+from controlplane.adopted.kinds import DEPLOYMENT, MADE_FOR, PRIORITY, USER, Json, OwnerKind, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,18 @@ class Owner:
 
     @property
     def uid(self) -> str:
-        """Of the object, and of the workload that it is."""
+        """Of the workload that it is: its own, or that of the service which Weft made it for."""
+        return self.made_for or self.object_uid
+
+    @property
+    def object_uid(self) -> str:
+        """Of the object itself."""
         return str(self.manifest["metadata"]["uid"])
+
+    @property
+    def made_for(self) -> str:
+        """The service that Weft made it for; empty: people made it."""
+        return str(at(self.manifest, "metadata", "annotations", MADE_FOR) or "") if self.kind is DEPLOYMENT else ""
 
     @property
     def name(self) -> str:
@@ -54,6 +64,18 @@ class Owner:
     def is_leaving(self) -> bool:
         """Whether it is being deleted."""
         return bool(self.manifest["metadata"].get("deletionTimestamp"))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service whose Deployment Weft makes, with what its pods are made of. spec: the stored job file."""
+
+    uid: str
+    team: str
+    name: str
+    spec: Mapping[str, object]
+    cpu_milli: int
+    memory: int  # MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +115,15 @@ class Owners(Protocol):
 
     def unscale(self, owner: Owner) -> bool:
         """Take its autoscaler away; whether there was one."""
+
+    def make(self, service: Service, found: Owner | None) -> str:
+        """Let its Deployment be as its job file says; `found` is that of the last look. Why it is not, if so."""
+
+    def hand_over(self, owner: Owner, replicas: int) -> None:
+        """Own its number of replicas as it is, so that who writes it next is noted; unless it was changed meanwhile."""
+
+    def unmake(self, owner: Owner) -> None:
+        """Take a Deployment that Weft made away, with its autoscaler and its pods."""
 
     def tell(self, owner: Owner, reason: str, message: str, *, is_warning: bool) -> None:
         """Show this as an event on the object. Best effort."""

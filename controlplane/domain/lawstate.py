@@ -20,6 +20,7 @@ def plain(state: State) -> dict[str, Any]:
         "calm": state.calm,
         "fell_at": state.fell_at,
         **({} if state.idle_since is None else {"idle_since": state.idle_since}),
+        **({"advised": [list(advised) for advised in state.advised]} if state.advised else {}),
     }
 
 
@@ -33,6 +34,7 @@ def state_of(values: Mapping[str, Any]) -> State:
         calm=values["calm"],
         fell_at=values["fell_at"],
         idle_since=values.get("idle_since"),
+        advised=tuple((at, replicas) for at, replicas in values.get("advised", ())),
     )
 
 

@@ -47,14 +47,14 @@ def configuration(options: dict[str, Any]) -> uvicorn.Config:
     )  # fmt: skip
 
 
-def read(namespace: str, uid: str) -> Value | None:
-    """The value of one workload, by a connection that is known to work."""
+def read(metric: str, namespace: str, uid: str) -> Value | None:
+    """The value of a metric of one workload, by a connection that is known to work."""
     from django.db import close_old_connections  # noqa: PLC0415 - after the set-up
 
     from controlplane.queries.workloads import external  # noqa: PLC0415 - after the set-up
 
     close_old_connections()
-    found = external.requests_per_second(namespace, uid)
+    found = external.value(metric, namespace, uid)
     return None if found is None else Value(*found)
 
 

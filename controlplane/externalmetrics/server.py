@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 import orjson
 import structlog
 
-from controlplane.adopted.native import METRICS_GROUP, METRICS_VERSION, REQUESTS, WORKLOAD
+from controlplane.adopted.native import METRICS, METRICS_GROUP, METRICS_VERSION, WORKLOAD
 
 GROUP_VERSION = f"{METRICS_GROUP}/{METRICS_VERSION}"
 ROOT = f"/apis/{GROUP_VERSION}"
@@ -36,7 +36,7 @@ class Value(NamedTuple):
     at: float
 
 
-Read = Callable[[str, str], Value | None]  # namespace and uid of a workload -> its requests a second
+Read = Callable[[str, str, str], Value | None]  # metric, namespace and uid of a workload -> its value
 
 
 class Application:
@@ -63,15 +63,16 @@ class Application:
             await _refuse(send, 404, "NotFound", f"There is nothing at {path[:200]}.")
 
     async def _value(self, send: Send, asked: "re.Match[str]", selector: str) -> None:
-        if asked["metric"] != REQUESTS:
-            await _refuse(send, 404, "NotFound", f"There is no metric {asked['metric']}. Ask for {REQUESTS}.")
+        if asked["metric"] not in METRICS:
+            known = " or ".join(METRICS)
+            await _refuse(send, 404, "NotFound", f"There is no metric {asked['metric']}. Ask for {known}.")
             return
         chosen = _EQUALS.fullmatch(selector)
         if chosen is None:
             await _refuse(send, 400, "BadRequest", f"Select one workload by its label: {WORKLOAD}=UID.")
             return
         try:
-            value = await asyncio.to_thread(self._read, asked["namespace"], chosen["uid"])
+            value = await asyncio.to_thread(self._read, asked["metric"], asked["namespace"], chosen["uid"])
         except Exception as error:  # the database does not answer: not known, which is never 0
             log.exception("metric not read", workload=chosen["uid"], error=str(error))
             await _refuse(send, 503, "ServiceUnavailable", "Weft cannot look it up. Try again.")
@@ -95,9 +96,10 @@ _RESOURCES = {
     "groupVersion": GROUP_VERSION,
     "resources": [
         {
-            "name": REQUESTS, "singularName": "", "namespaced": True, "kind": "ExternalMetricValueList",
+            "name": name, "singularName": "", "namespaced": True, "kind": "ExternalMetricValueList",
             "verbs": ["get"],
         }
+        for name in METRICS
     ],
 }  # fmt: skip
 _VERSION = {"groupVersion": GROUP_VERSION, "version": METRICS_VERSION}

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from controlplane.jobspec import quantities
 from controlplane.jobspec.named import Named
+from controlplane.jobspec.scaling import WAYS
 from controlplane.jobspec.shapes import (
     REQUIRED,
     Choice,
@@ -346,6 +347,11 @@ OWN = {
         Field("port", PORT, "Port it serves on.", 8000),
         Field("replicas", REPLICAS, "Between how many replicas it is scaled.", {"min": 1}),
         Field("objective", OBJECTIVE, "Latency and availability it is held to."),
+        Field(
+            "scaling",
+            Choice(WAYS),
+            "Who says how many replicas run: weft, or native for Kubernetes' own autoscaler; weft if absent.",
+        ),
         Field(
             "standby",
             WholeOrWord(Whole(0, MAX_WORKERS), AUTO),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from controlplane.jobspec import scaling
 from controlplane.jobspec.shapes import BAD, Faults
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import MAIN_ROLE, Level
@@ -15,6 +16,7 @@ def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
     for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby, _zero, _steps):
         rule(values, faults)
+    scaling.check(values, faults)
 
 
 def _resources(values: Mapping[str, Any], faults: Faults) -> None:

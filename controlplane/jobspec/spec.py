@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from controlplane.jobspec import counts, jobfile, jobrules, quantities
+from controlplane.jobspec.scaling import is_native
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
 from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
@@ -136,6 +137,7 @@ class Spec:
     gateway: Gateway | None = None
     idle_after: float | None = None  # of a service that may have no replica: s without a request before; else None
     standby: int = 0  # replicas of a service that are kept loaded beyond those that serve, as far as its most allow
+    is_native: bool = False  # a service that Kubernetes' own autoscaler scales
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
@@ -360,6 +362,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
         idle_after=counts.idle_after(kind, values),
         standby=counts.standby(kind, values),
+        is_native=is_native(values),
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,

@@ -31,6 +31,23 @@ def finish(changes: Changes, row: State, *, has_succeeded: bool, reason: str, me
         changes.move(row, Phase.FAILED, reason=reason, message=message)
 
 
+def bounds(replicas: int, least: int, most: int) -> tuple[int, int]:
+    """The least and the most of a service whose Deployment has so many pods, by those that its job file gives."""
+    return min(least, replicas), max(most, replicas)
+
+
+def follow(changes: Changes, row: State, replicas: int, least: int, most: int) -> None:
+    """The Deployment of a service of ours has so many pods. least, most: of its job file."""
+    was = row.workers
+    if replicas == 0 or row.phase in ENDED:  # only people do that; its pods say when they are gone
+        return
+    low, high = bounds(replicas, least, most)
+    changes.bump(row, workers=replicas, workers_min=low, workers_max=high)
+    if was != replicas:
+        numbers = {"before": was, "after": replicas}
+        changes.note(row, "Scaled", message=f"Kubernetes' autoscaler: {was} to {replicas} replicas.", data=numbers)
+
+
 def scale(changes: Changes, row: State, replicas: int) -> None:
     """Its Deployment wants so many pods. Which of them go, its controller decides."""
     if row.phase in ENDED:

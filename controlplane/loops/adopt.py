@@ -1,12 +1,13 @@
 """Kubernetes' own objects with the label weft.dev/queue: make them workloads, and have those follow their objects."""
 
+from dataclasses import replace
 from functools import partial
 
 from controlplane.adopted import status
 from controlplane.adopted.jobfiles import UnfitError
 from controlplane.adopted.port import Look, Owner, Owners
 from controlplane.jobspec.spec import SpecError
-from controlplane.loops import autoscalers, rounds
+from controlplane.loops import autoscalers, natives, rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.accounts import access, kubernetes_users
@@ -33,7 +34,9 @@ def _adopt(wiring: Wiring, lease: HeldLease) -> int:
     owners = wiring.owners
     if owners is None:
         return 0
-    look = owners.seen()
+    whole = owners.seen()
+    ours = tuple(owner for owner in whole.owners if owner.made_for)
+    look = replace(whole, owners=tuple(owner for owner in whole.owners if not owner.made_for))
     rows = adopting.known(look)
     at = wiring.cluster.now()
     did = 0
@@ -48,6 +51,7 @@ def _adopt(wiring: Wiring, lease: HeldLease) -> int:
         owners.hold(owner)
     live = {uid: row for uid, row in rows.items() if row.phase not in ENDED}
     did += autoscalers.keep(owners, look, live, partial(_warn, wiring, owners))
+    did += natives.keep(owners, replace(whole, owners=ours), partial(_warn, wiring, owners), now=at, lease=lease)
     _tell_reasons(wiring, owners, look, rows)
     return did
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -16,10 +16,11 @@ from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.scheduling import scaling, snapshot
-from controlplane.services.scheduling import decisions, learned, policy
+from controlplane.services.scheduling import decisions, learned, policy, scalers
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
 from scheduler.model.decision import Evict, Shrink
+from scheduler.model.snapshot import Snapshot
 
 LOOK_SECONDS = 14.5  # between two looks, where the loop turns each second
 LOOKED = "scale looked at"  # in the wiring's `kept`: when this process last did
@@ -54,6 +55,8 @@ def _decide(wiring: Wiring, lease: HeldLease, signals: Mapping[str, Signal], *, 
     seen = snapshot.some([*uids, *scaling.borrowers(uids)], at)
     found = scale(seen, metrics, settings.scaling)
     learned.keep(found.states, at=at, lease=lease)
+    scalers.keep_loads(found.loads, lease=lease)
+    scalers.keep_advice(found.advice, _counts(seen, found.advice), at=at, lease=lease)
     decided = found.decisions
     if not decided:
         return 0
@@ -68,6 +71,10 @@ def _decide(wiring: Wiring, lease: HeldLease, signals: Mapping[str, Signal], *, 
         counts=dict(Counter(type(one).__name__ for one in decided)),
     )
     return len(decisions.commit(decided, lease=lease, cycle=cycle).applied)
+
+
+def _counts(seen: Snapshot, uids: Iterable[str]) -> dict[str, int]:
+    return {uid: seen.workloads[uid].gang.count for uid in uids}
 
 
 def _waiting(gateways: Gateways | None) -> dict[str, Signal]:

@@ -6,6 +6,7 @@ from scheduler.model.workload import Kind
 
 # Of pods that the controller of a queued object makes. The admission server writes ours, and refuses them from others.
 LABELS_OF_QUEUED = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND)
+SOME = (names.SERVING,)  # of a service of Weft's own with a Deployment, as its Service selects by it
 ANNOTATIONS_OF_QUEUED = (
     names.GPUS,
     names.MILLI,
@@ -31,7 +32,7 @@ def rules() -> list[Rule]:
     return [
         Rule(
             f"!variables.isQueued || ({texts(LABELS_OF_QUEUED)}.all(k, k in variables.labels)"
-            f" && variables.labels.all(k, !({OURS}) || k in {texts(LABELS_OF_QUEUED)}"
+            f" && variables.labels.all(k, !({OURS}) || k in {texts((*LABELS_OF_QUEUED, *SOME))}"
             f" || (!variables.isNew && k in {texts((names.ATTEMPT, names.RANK))})))",
             "weft.dev labels of a queued object's pod are the admission server's",
         ),

@@ -112,13 +112,18 @@ def _scheduler_in_team(site: Site) -> list[Json]:
             else []
         ),
         _rule("", ["events"], ["get", "create", "patch"]),
-        *(_autoscalers() if site.has_admission and site.has_external_metrics else []),
+        *([*_autoscalers(), *_deployments()] if site.has_admission and site.has_external_metrics else []),
     ]
 
 
 def _autoscalers() -> list[Json]:
     """Of Deployments that ask for Kubernetes' own scaling."""
     return [_rule("autoscaling", ["horizontalpodautoscalers"], ["get", "create", "patch", "delete"])]
+
+
+def _deployments() -> list[Json]:
+    """Of services that Kubernetes' own autoscaler scales. Their number of replicas is never written."""
+    return [_rule("apps", ["deployments"], ["get", "create", "patch", "delete"])]
 
 
 def _reader_in_cluster() -> list[Json]:

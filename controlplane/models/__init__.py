@@ -39,6 +39,7 @@ from controlplane.models.team import (
 from controlplane.models.usage import (
     ServiceAlarm,
     ServiceDay,
+    ServiceScaler,
     ServiceState,
     ServiceWindow,
     TeamSample,
@@ -92,6 +93,7 @@ __all__ = [
     "Scope",
     "ServiceAlarm",
     "ServiceDay",
+    "ServiceScaler",
     "ServiceState",
     "ServiceWindow",
     "Session",

@@ -119,6 +119,23 @@ class TrainingDiagnosis(models.Model):
         return f"{self.workload} {self.bottleneck}"
 
 
+class ServiceScaler(models.Model):
+    """Kubernetes' autoscaler of a service with `scaling: native`: what it is told, and what it says of itself."""
+
+    workload = models.UUIDField(primary_key=True)
+    at = models.FloatField(null=True, help_text="Cluster clock: when the load was measured; null: not yet")
+    in_flight = models.PositiveBigIntegerField(null=True, help_text="Thousandths of requests; null: not known")
+    target = models.PositiveBigIntegerField(null=True, help_text="Thousandths of requests in flight for each replica")
+    seen_at = models.FloatField(null=True, help_text="Cluster clock of the newest look at it; null: none yet")
+    current = models.PositiveIntegerField(null=True, help_text="Replicas that it has seen")
+    desired = models.PositiveIntegerField(null=True, help_text="Replicas that it wants")
+    conditions = models.JSONField(default=list, help_text="[type, status, reason, message] each, in its own words")
+    other_owner = models.CharField(max_length=200, blank=True, help_text="What else writes the number of replicas")
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.desired}"
+
+
 class ServiceAlarm(models.Model):
     """How one service stands as people were told (autoscaler/alarms.py); no row: it was never at risk."""
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from controlplane.adopted.jobfiles import UnfitError, job_file
-from controlplane.adopted.kinds import CRON_JOB, DEPLOYMENT, QUEUE, USER, OwnerKind, at
+from controlplane.adopted.kinds import CRON_JOB, DEPLOYMENT, MADE_FOR, QUEUE, USER, OwnerKind, at
 from controlplane.adopted.port import Owner
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.webhook.review import STAMPED, Asked, DeniedError, Json, Lookup, Top, shown, texts
@@ -61,6 +61,12 @@ async def _created(asked: Asked, made: Json, kind: OwnerKind, team: str, lookup:
 
 def _changed(asked: Asked, made: Json, kind: OwnerKind) -> None:
     """Refuse what would change the size of what is placed, or let it go without a place."""
+    before, after = (at(one, "spec", "template") for one in (asked.old, made))
+    if MADE_FOR in texts(asked.old, "annotations") and before != after:
+        raise DeniedError(
+            f"{asked.kind}: Weft made it for a service, and keeps spec.template as the service's job file says. "
+            "Change the service: on its page, by REST or with `weft change`."
+        )
     if kind.suspend and bool(at(made, *kind.suspend)) != bool(at(asked.old, *kind.suspend)):
         where = ".".join(kind.suspend)
         raise DeniedError(

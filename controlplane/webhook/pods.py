@@ -48,6 +48,7 @@ async def review(asked: Asked, lookup: Lookup) -> Json:
         names.TEAM: lookup.team(asked.namespace),
         names.NAME: top.label.partition("/")[2][:63],
         names.KIND: top.kind.workload.value,
+        **({names.SERVING: "true"} if top.is_ours else {}),
     }
     metadata["annotations"] = texts(made, "annotations") | {
         OWNER: top.label,

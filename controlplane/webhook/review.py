@@ -25,12 +25,16 @@ class DeniedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The object at the top of a pod's owners. is_queued: whether it has the label weft.dev/queue."""
+    """The object at the top of a pod's owners. is_queued: whether it has the label weft.dev/queue.
+
+    uid: of the workload that it is. is_ours: whether it is the Deployment that Weft made for a service.
+    """
 
     kind: OwnerKind | None  # None: a kind that cannot be queued
     label: str  # Job/train
     uid: str
     is_queued: bool
+    is_ours: bool = False
 
 
 class Lookup(Protocol):

@@ -19,7 +19,7 @@ from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import months, sla, standings
 from controlplane.queries.tenancy.platform import TooMany
-from controlplane.queries.workloads import objectiveprice, serving, sleeping, standby
+from controlplane.queries.workloads import objectiveprice, scaler, serving, sleeping, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
@@ -61,6 +61,7 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "running": stand.replicas if stand else None,
         "standby": standby.of_service(w, now),
         "sleep": sleeping.of_service(w),
+        "scaler": scaler.of_service(w),
         "view": request.GET.get("view", ""),
         "rows": _rows(w, now) if request.GET.get("view") == "table" else (),
         "has_windows": serving.has_windows(now, uid),

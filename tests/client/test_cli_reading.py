@@ -262,6 +262,31 @@ def test_describe_shows_members_by_role(signed_in: Scripted, weft: Weft) -> None
     assert re.search(r"\n +1 +ps 1 +cpu-1 +- +0 ", said)
 
 
+def test_describe_tells_how_kubernetes_scales_a_service(signed_in: Scripted, weft: Weft) -> None:
+    chat = workload("chat", "Running", type="inference")
+    signed_in.on("GET", "/workloads", page(chat))
+    signed_in.on("GET", f"/workloads/{chat['uid']}", {**chat, "spec": {"scaling": "native"}})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/placement", {"attempt": 1, "workers": []})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/events", page())
+    signed_in.on("GET", f"/inferences/{chat['uid']}/slo", {"standing": "met", "budget_left": 1.0, "burn_rate": 0.0})
+    signed_in.on("GET", f"/inferences/{chat['uid']}/revisions", {"revision": 1, "rollout": None, "revisions": []})
+    told = {
+        "requests_in_flight": 31.0, "target_per_replica": 6.4, "current_replicas": 2, "desired_replicas": 5,
+        "conditions": [
+            {"type": "AbleToScale", "status": "True", "reason": "Ready", "message": ""},
+            {"type": "ScalingLimited", "status": "True", "reason": "TooManyReplicas", "message": "more than 4"},
+        ],
+        "other_owner": "helm", "seen_at": None,
+    }  # fmt: skip
+    signed_in.on("GET", f"/inferences/{chat['uid']}/autoscaling", {"native": told, "sleep": None})
+    said = weft("describe", "chat").out
+    assert "Kubernetes' HPA: 2 replicas now, 5 wanted" in said
+    assert "31.0 in flight, 6.4 are to be at each replica" in said
+    assert re.search(r"\nScalingLimited: +True: TooManyReplicas: more than 4\n", said)
+    assert "AbleToScale" not in said
+    assert "helm writes the number of replicas too" in said
+
+
 def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) -> None:
     chat = workload("chat", "Running", type="inference")
     slo = {"standing": "at risk", "budget_left": 0.4, "burn_rate": 15.25}

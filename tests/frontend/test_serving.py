@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from controlplane.models import Event, ServiceWindow, Workload
+from controlplane.models import Event, ServiceScaler, ServiceWindow, Workload
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
@@ -74,6 +74,27 @@ def test_a_service_that_sleeps_is_met_and_its_page_says_what_the_next_request_wa
     assert "asleep, as no request came for 10 min; the next one waits" in text
     assert ">Met</span>" in text
     assert "0/0 running, min 0, max 2" in text
+
+
+def test_a_service_that_kubernetes_scales_says_so_and_what_its_autoscaler_complains_of(
+    bare: World, visit: Visit
+) -> None:
+    w = bare.add(document("inference", "chat", "nlp") | {"scaling": "native"}, Phase.RUNNING)
+    page = f"/services/{w.pk}/"
+    assert "scaled by Kubernetes&#x27; HPA, which has said nothing yet" in visit("mel").get(page).content.decode()
+    usual, limited = (
+        ["AbleToScale", "True", "Ready", ""],
+        ["ScalingLimited", "True", "TooManyReplicas", "more than <8>"],
+    )
+    ServiceScaler.objects.create(
+        workload=w.pk, at=NOW, in_flight=31_000, target=6400, seen_at=NOW, current=2, desired=5,
+        conditions=[usual, limited], other_owner="helm",
+    )  # fmt: skip
+    text = visit("mel").get(page).content.decode()
+    assert "scaled by Kubernetes&#x27; HPA: 2 now, 5 wanted; 31.0 requests in flight, 6.4 are to be at each" in text
+    assert "<strong>ScalingLimited True</strong>: TooManyReplicas: more than &lt;8&gt;" in text
+    assert "AbleToScale" not in text
+    assert "helm writes the number too. Leave replicas out of what it applies." in text
 
 
 def test_a_service_without_an_objective_is_listed_too(bare: World, visit: Visit) -> None:

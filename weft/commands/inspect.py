@@ -36,7 +36,8 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
         output.show([workload], (), form) if form == Format.NAME else output.dump(document, form)
         return
     now = str(client.cluster().get("now") or "")
-    service = (*_objective(client, workload), *_sleep(client, workload), *_revision(client, workload))
+    service = (*_objective(client, workload), *_sleep(client, workload), *_native(client, workload))
+    service = (*service, *_revision(client, workload))
     output.say(output.pairs([*_facts(workload, now), *service]))
     _section("Spec", _spec(workload.document.get("spec") or {}))
     _section("Placement", _placement(placement))
@@ -141,6 +142,28 @@ def _sleep(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     idle = f"{output.span(sleep['after_seconds'])} without a request"
     state = f"asleep, after {idle}" if sleep["is_asleep"] else f"after {idle}"
     return [("Scale to zero", f"{state}{waits}")]
+
+
+def _native(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
+    """How Kubernetes' own autoscaler of a service stands; nothing for others."""
+    if workload.has_ended or (workload.document.get("spec") or {}).get("scaling") != "native":
+        return []
+    told = client.autoscaling(workload.uid).get("native")
+    if told is None:
+        return []
+    current, desired = (told[f"{name}_replicas"] for name in ("current", "desired"))
+    counts = "" if desired is None else f": {current} replicas now, {desired} wanted"
+    rows = [("Scaled by", f"Kubernetes' HPA{counts}")]
+    if told["requests_in_flight"] is not None and told["target_per_replica"] is not None:
+        load = f"{told['requests_in_flight']:.1f} in flight, {told['target_per_replica']:.1f} are to be at each replica"
+        rows.append(("Requests", load))
+    for one in told["conditions"]:
+        if one["status"] != ("False" if one["type"] == "ScalingLimited" else "True"):
+            message = f": {output.clean(one['message'])}" if one["message"] else ""
+            rows.append((one["type"], f"{one['status']}: {output.clean(one['reason'])}{message}"))
+    if told["other_owner"]:
+        rows.append(("Two owners", f"{output.clean(told['other_owner'])} writes the number of replicas too"))
+    return rows
 
 
 def _slo(client: "Client", workload: "Workload") -> "Json | None":

@@ -306,6 +306,27 @@ class Sleep(Answer):
     times_woken = s.IntegerField(help_text="Times that it woke which the median is of, at most 5.")
 
 
+class ScalerCondition(Answer):
+    """One condition of Kubernetes' autoscaler, in its own words."""
+
+    type = s.CharField(help_text="AbleToScale, ScalingActive or ScalingLimited; Made where Weft could not make it.")
+    status = s.CharField()
+    reason = s.CharField(allow_blank=True)
+    message = s.CharField(allow_blank=True)
+
+
+class Native(Answer):
+    """How Kubernetes' own autoscaler of a service stands (scaling: native)."""
+
+    requests_in_flight = s.FloatField(allow_null=True, help_text="Of all replicas. Null: not known.")
+    target_per_replica = s.FloatField(allow_null=True, help_text="That each is to have. Null: not known yet.")
+    current_replicas = s.IntegerField(allow_null=True, help_text="That it has seen.")
+    desired_replicas = s.IntegerField(allow_null=True, help_text="That it wants.")
+    conditions = ScalerCondition(many=True)
+    other_owner = s.CharField(allow_blank=True, help_text="What else writes the number of replicas; empty: nothing.")
+    seen_at = s.DateTimeField(allow_null=True, help_text="Cluster clock of the newest look at it.")
+
+
 class Autoscaling(Answer):
     """How many replicas a service may have, should have and has; the newest changes first."""
 
@@ -314,6 +335,7 @@ class Autoscaling(Answer):
     wanted = s.IntegerField()
     running = s.IntegerField()
     sleep = Sleep(allow_null=True, help_text="Null for a service that always has a replica.")
+    native = Native(allow_null=True, help_text="Null for a service that Weft scales.")
     standby = Standby(allow_null=True, help_text="Null for a service without.")
     changes = Scaled(many=True)
 

@@ -9,8 +9,8 @@ import structlog
 
 from controlplane.adopted import kinds, native
 from controlplane.adopted.kinds import OwnerKind
-from controlplane.adopted.port import Look, Owner
-from controlplane.cluster.kubernetes import names, notes
+from controlplane.adopted.port import Look, Owner, Service
+from controlplane.cluster.kubernetes import deployments, names, notes
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.queued import suspension
 from controlplane.cluster.kubernetes.store import Store
@@ -25,8 +25,15 @@ class KubernetesOwners:
     """Each look is one list of each kind; a kind that the cluster does not know has no objects."""
 
     def __init__(
-        self, api: Api, clock: Callable[[], float], watched: Callable[[], Store], *, has_autoscalers: bool = False
+        self,
+        api: Api,
+        clock: Callable[[], float],
+        watched: Callable[[], Store],
+        prefix: str,
+        *,
+        has_autoscalers: bool = False,
     ) -> None:
+        self._prefix = prefix
         self._api = api
         self._has_autoscalers = has_autoscalers
         self._clock = clock
@@ -42,7 +49,7 @@ class KubernetesOwners:
         found = [(kind, one) for kind in kinds.KINDS for one in await self._list(kind)]
         inside = [(kind, one) for kind, one in found if one["metadata"]["namespace"] in teams]
         owners = tuple(Owner(kind, teams[one["metadata"]["namespace"]], one) for kind, one in inside)
-        left = {one["metadata"]["uid"] for _, one in found} - {owner.uid for owner in owners}
+        left = {one["metadata"]["uid"] for _, one in found} - {owner.object_uid for owner in owners}
         others = {team: (0, 0) for team in teams.values()} | {
             teams[name]: found for name, found in store.others().items() if name in teams
         }
@@ -73,7 +80,7 @@ class KubernetesOwners:
     def hold(self, owner: Owner) -> None:
         """Suspend it, unless it was changed since it was seen."""
         path = owner.kind.path(owner.namespace, owner.name)
-        change = suspension(owner.kind, True, {"uid": owner.uid, "resourceVersion": owner.version})
+        change = suspension(owner.kind, True, {"uid": owner.object_uid, "resourceVersion": owner.version})
         self._best(self._api.request("PATCH", path, change, kind=MERGE), owner, "not held back")
 
     def scale(self, owner: Owner, autoscaler: Mapping[str, Any]) -> str:
@@ -105,6 +112,38 @@ class KubernetesOwners:
         self._best(self._api.request("DELETE", path), owner, "autoscaler not deleted")
         return True
 
+    def make(self, service: Service, found: Owner | None) -> str:
+        """Apply its Deployment, if what is there was not made of the same. Why it is not there, if so."""
+        body = deployments.build(service, names.namespace(service.team, self._prefix))
+        if found is not None and deployments.digest_of(found.manifest) == deployments.digest_of(body):
+            return ""
+        try:
+            self._api.call(deployments.apply(self._api, body, is_there=found is not None))
+        except RefusedError as error:
+            return f"Its Deployment was not made: {error}"
+        return ""
+
+    def hand_over(self, owner: Owner, replicas: int) -> None:
+        """Apply the number that it has by a manager of its own (native.HANDOVER)."""
+        body = {
+            "apiVersion": owner.kind.api_version,
+            "kind": owner.kind.kind,
+            "metadata": {"name": owner.name, "namespace": owner.namespace, "resourceVersion": owner.version},
+            "spec": {"replicas": replicas},
+        }
+        path, query = owner.kind.path(owner.namespace, owner.name), {"fieldManager": native.HANDOVER}
+        work = self._api.request("PATCH", path, body, query=query, kind=deployments.APPLY)
+        self._best(work, owner, "replicas not handed over")
+
+    def unmake(self, owner: Owner) -> None:
+        """Delete its autoscaler and then itself; Kubernetes' garbage collector has its pods end."""
+        path = f"{_autoscalers_in(owner)}/{owner.name}"
+        options = {"preconditions": {"uid": owner.object_uid}, "propagationPolicy": "Background"}
+        self._best(self._api.request("DELETE", path), owner, "autoscaler not deleted")
+        self._best(
+            self._api.request("DELETE", owner.kind.path(owner.namespace, owner.name), options), owner, "not deleted"
+        )
+
     def tell(self, owner: Owner, reason: str, message: str, *, is_warning: bool) -> None:
         """One Kubernetes event on the object."""
         at = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -115,7 +154,7 @@ class KubernetesOwners:
             "metadata": {"name": f"{owner.name[:200]}.{digest}", "namespace": owner.namespace},
             "involvedObject": {
                 "apiVersion": owner.kind.api_version, "kind": owner.kind.kind, "name": owner.name,
-                "namespace": owner.namespace, "uid": owner.uid,
+                "namespace": owner.namespace, "uid": owner.object_uid,
             },
             "reason": reason[: notes.LONGEST_REASON],
             "message": notes.cut(message),

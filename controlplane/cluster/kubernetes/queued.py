@@ -11,13 +11,14 @@ from typing import Any
 
 from controlplane.adopted import kinds, status
 from controlplane.adopted.kinds import OwnerKind
-from controlplane.cluster.kubernetes import names, podstatus
+from controlplane.cluster.kubernetes import names, podstatus, serving
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError, all_of
 from controlplane.cluster.kubernetes.placeholders import Placeholders
 from controlplane.cluster.kubernetes.pods import whole_gpus
 from controlplane.cluster.kubernetes.podstatus import Candidate, Worker
-from controlplane.cluster.port import PodSpec
+from controlplane.cluster.port import PodPhase, PodSeen, PodSpec
 from controlplane.jobspec import members
+from controlplane.jobspec.scaling import is_native
 from scheduler.model.workload import MAIN_ROLE
 
 PODS_SECONDS = 4.0  # for a controller to make the pods of an object that is let go
@@ -30,7 +31,15 @@ Pair = tuple[PodSpec, Candidate]
 
 def is_queued(pod: PodSpec) -> bool:
     """Whether a worker is a pod that the controller of a queued object makes."""
-    return "kubernetes" in pod.spec
+    return "kubernetes" in pod.spec or is_native(pod.spec)
+
+
+def _object_of(pod: PodSpec) -> tuple[OwnerKind, str]:
+    """Kind and name of the object that a worker is of."""
+    if is_native(pod.spec):
+        return kinds.DEPLOYMENT, names.address_service(pod.workload, str(pod.spec["name"]))
+    told: Any = pod.spec["kubernetes"]
+    return next(one for one in kinds.KINDS if one.kind == told["kind"]), str(told["name"])
 
 
 class Queued:
@@ -46,6 +55,7 @@ class Queued:
     ) -> None:
         self._api = api
         self._placeholders = placeholders
+        self._guards = serving.Guards(api)
         self._find = find
         self._candidates = candidates
         self._prefix = prefix
@@ -53,13 +63,15 @@ class Queued:
     async def start(self, wanted: Sequence[PodSpec]) -> None:
         """Let these go to their places together. Raises RefusedError or ClusterUnreachable."""
         first = wanted[0]
-        kind = _kind(str(first.spec["kubernetes"]["kind"]))  # type: ignore[index]
+        kind, name = _object_of(first)
         namespace = names.namespace(first.namespace, self._prefix)
-        path = kind.path(namespace, str(first.spec["kubernetes"]["name"]))  # type: ignore[index]
+        path = kind.path(namespace, name)
         missing = [pod for pod in wanted if not self._is_there(pod)]
         if not missing:
             return
         await self._suspend(kind, path, first.workload, False)
+        if is_native(first.spec):
+            await serving.serve(self._api, first, namespace)
         pairs = await self._pods(missing)
         results = await all_of(self._placeholders.give_back(pod.node, pod.gpus) for pod in missing)
         if not any(isinstance(r, BaseException) for r in results):
@@ -69,6 +81,14 @@ class Queued:
             if isinstance(problem, RefusedError) and kind.suspend:
                 await self._suspend(kind, path, first.workload, True)  # all or none
             raise problem
+        if is_native(first.spec):
+            await self._own(pairs, namespace)
+
+    async def _own(self, pairs: Sequence[Pair], namespace: str) -> None:
+        """Tie what stands around the replicas of a service of ours to these pods."""
+        workers = [(pod, _as_worker(pod, candidate)) for pod, candidate in pairs]
+        await serving.own(self._api, workers, namespace)
+        await self._guards.put(workers, namespace)
 
     def _is_there(self, pod: PodSpec) -> bool:
         worker = self._find(pod.name)
@@ -139,6 +159,13 @@ class Queued:
         return await self._api.request("PATCH", path, suspension(kind, on, {"uid": uid}), kind=MERGE)
 
 
+def _as_worker(pod: PodSpec, candidate: Candidate) -> Worker:
+    """A candidate once it is bound as this worker, for what only needs its name and uid."""
+    seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
+    place = candidate.namespace, candidate.uid, candidate.version
+    return Worker(*place, seen, None, "", 0.0, called=candidate.called, owner=candidate.owner)
+
+
 def suspension(kind: OwnerKind, on: bool, metadata: Json) -> Json:
     """The change that suspends an object or lets it go, if its metadata is as given."""
     change: Any = on
@@ -162,6 +189,8 @@ def matched(wanted: Sequence[PodSpec], found: Sequence[Candidate]) -> list[Pair]
 
 def _set_of(pod: PodSpec) -> str:
     role, _ = members.role_of(pod.spec, pod.rank)
+    if is_native(pod.spec):
+        return MAIN_ROLE
     return str(pod.spec["kubernetes"]["main"]) if role == MAIN_ROLE else role  # type: ignore[index]
 
 

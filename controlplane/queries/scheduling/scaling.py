@@ -1,16 +1,20 @@
 """What is measured of services, as the autoscaler reads it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from autoscaler.law import State
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
+from autoscaler.native import Native
 from autoscaler.observed import Scrape, Signal
 from controlplane.domain import lawstate
-from controlplane.models import Placement, PlacementState, ServiceState, Workload, bulk
+from controlplane.jobspec.scaling import is_native
+from controlplane.models import Placement, PlacementState, ServiceScaler, ServiceState, Workload, bulk
 from controlplane.queries.scheduling import coldstart
 from scheduler.model.workload import ACTIVE, Kind
 
@@ -30,18 +34,26 @@ class Promise:
     objective: Mapping[str, Any] | None
     idle_after: float | None = None
     may_sleep: bool = False
+    native: Native | None = None  # how Kubernetes' own autoscaler scales it; None: Weft does
 
 
 def serving() -> dict[str, Promise]:
     """The services that hold capacity, or sleep: what each job file says, by id."""
     active = {"phase__in": ACTIVE, "kind": Kind.INFERENCE}
     rows = bulk.select(Workload, ("uid", "spec", "rollout"), active, order=("seq",))
-    return {str(uid): _promise(spec["normalised"], rollout) for uid, spec, rollout in rows}
+    return {str(uid): _promise(spec, rollout) for uid, spec, rollout in rows}
 
 
-def _promise(told: Mapping[str, Any], rollout: Any) -> Promise:
+def _promise(spec: Mapping[str, Any], rollout: Any) -> Promise:
+    told = spec["normalised"]
     idle_after = told.get("scale_to_zero_after_seconds")
-    return Promise(told["objective"], None if rollout is not None else idle_after, idle_after is not None)
+    native = Native((told.get("gateway") or {}).get("slots"), is_played=is_played()) if is_native(spec) else None
+    return Promise(told["objective"], None if rollout is not None else idle_after, idle_after is not None, native)
+
+
+def is_played() -> bool:
+    """Whether the rule of Kubernetes' autoscaler is played here, as there is no Kubernetes."""
+    return bool(settings.CLUSTER != "kubernetes")
 
 
 def metrics(
@@ -52,6 +64,7 @@ def metrics(
     states, began = remembered(uids), starts(uids)
     began |= coldstart.learned([UUID(uid) for uid, promise in services.items() if promise.may_sleep])
     ready, loaded = _running(uids)
+    targets = _targets([UUID(uid) for uid, promise in services.items() if promise.native is not None])
     return Metrics(
         {
             uid: ServiceMetrics(
@@ -64,6 +77,7 @@ def metrics(
                 signal=signals.get(uid),
                 idle_after=promise.idle_after,
                 loaded=loaded.get(uid, ()),
+                native=promise.native and replace(promise.native, target=targets.get(uid)),
             )
             for uid, promise in services.items()
         }
@@ -74,6 +88,12 @@ def remembered(uids: Sequence[UUID]) -> dict[str, State]:
     """What the autoscaler remembers of these services."""
     rows = bulk.select(ServiceState, ("workload", "state"), {"workload__among": uids})
     return {str(uid): lawstate.state_of(state) for uid, state in rows}
+
+
+def _targets(uids: Sequence[UUID]) -> dict[str, float]:
+    """The targets in force of these services, requests in flight for each replica."""
+    rows = bulk.select(ServiceScaler, ("workload", "target"), {"workload__among": uids}) if uids else ()
+    return {str(uid): target / 1000 for uid, target in rows if target is not None}
 
 
 def borrowers(uids: Iterable[UUID]) -> list[UUID]:

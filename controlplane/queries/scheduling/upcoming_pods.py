@@ -6,6 +6,7 @@ from uuid import UUID
 from controlplane.cluster.port import PodSpec
 from controlplane.jobspec import members
 from controlplane.jobspec.podsets import role_ask
+from controlplane.jobspec.scaling import is_native
 from controlplane.models import Workload
 from gpushare.gpu import WHOLE, Share
 from scheduler.model.workload import Kind, Phase, ResourceRequest
@@ -56,7 +57,7 @@ def starting() -> frozenset[str]:
 
 
 def _pods(row: Workload) -> tuple[PodSpec, ...]:
-    if not row.workers_min == row.workers_max == row.workers or "kubernetes" in row.spec:
+    if not row.workers_min == row.workers_max == row.workers or "kubernetes" in row.spec or is_native(row.spec):
         return ()  # the pods of a queued object are made by its own controller
     return tuple(_pod(row, rank) for rank in range(members.role_members(row.spec) + row.workers))
 

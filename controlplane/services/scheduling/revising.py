@@ -13,6 +13,7 @@ from django.db import transaction
 
 from controlplane.jobspec import quantities
 from controlplane.jobspec.jobfile import STEP_MINUTES
+from controlplane.jobspec.scaling import is_native
 from controlplane.jobspec.spec import Rollout
 from controlplane.lifecycle import rollouts
 from controlplane.lifecycle.canaries import Judged
@@ -64,7 +65,17 @@ def begin(batch: Batch, row: Row, was: Mapping[str, Any], spec: Mapping[str, Any
     else:
         number = same.number
         Revision.objects.filter(pk=same.pk).update(in_force_at=batch.at, failed="", weight=plan.weight)
-    rollouts.begin(batch, row, number, plan)
+    _bring_in(batch, row, number, plan, spec)
+
+
+def _bring_in(batch: Batch, row: Row, number: int, plan: Plan, spec: Mapping[str, Any]) -> None:
+    """Have its replicas replaced; those of a Deployment its own controller replaces, by the new template."""
+    if is_native(spec):
+        message = f"Revision {number} replaces revision {row.revision}: its Deployment does it."
+        batch.bump(row, revision=number)
+        batch.note(row, "RollingOut", message=message, data={"revision": number})
+    else:
+        rollouts.begin(batch, row, number, plan)
 
 
 def _weigh(batch: Batch, row: Row, plan: Plan) -> None:
@@ -111,10 +122,10 @@ def undo(
     if to == row.revision:
         return to
     target = _target(row, to)
-    _write_spec(row, target)
+    stored = _write_spec(row, target)
     Revision.objects.filter(pk=target.pk).update(in_force_at=batch.at, failed="")
     batch.note(row, "Patched", message=f"{actor} asked for revision {target.number} again.")
-    rollouts.begin(batch, row, target.number)
+    _bring_in(batch, row, target.number, Plan(), stored)
     batch.write()
     return target.number
 
@@ -190,9 +201,11 @@ def _target(row: Row, to: int | None) -> Revision:
     return others[0]
 
 
-def _write_spec(row: Row, revision: Revision) -> None:
+def _write_spec(row: Row, revision: Revision) -> dict[str, Any]:
+    """Have its job file be of this revision, and tell it."""
     stored = Workload.objects.values_list("spec", flat=True).get(pk=row.uid)
     spec = {**stored, "image": revision.image, "env": revision.env}
     if not revision.env:
         del spec["env"]
     Workload.objects.filter(pk=row.uid).update(spec=spec)
+    return spec

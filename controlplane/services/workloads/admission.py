@@ -33,6 +33,7 @@ def check(spec: Spec, team: Team) -> None:
             f"{fix} it out: a new revision gets as many requests as it has replicas.",
         )
     check_queue(spec)
+    _check_scaling(spec)
     _check_extra("resources.extra", spec.extra)
     for number, role in enumerate(members.roles(spec.text)):
         _check_image(f"roles.{number}.image", str(role.get("image") or spec.image))
@@ -47,6 +48,17 @@ def check_queue(spec: Spec) -> None:
             "replicas.min is 0, but this platform runs no queues in front of services, so nothing would wake it. Set "
             "min to 1, or ask a platform admin to run the activators (WEFT_ACTIVATORS).",
         )
+
+
+def _check_scaling(spec: Spec) -> None:
+    """Raise Refused where nothing would gate a Deployment's pods, or tell its autoscaler of the load."""
+    if not spec.is_native or settings.CLUSTER != "kubernetes" or (settings.ADMISSION and settings.EXTERNAL_METRICS):
+        return
+    _refuse(
+        "scaling",
+        "scaling is native, but this platform lets no Deployments be queued. Remove scaling, or ask a platform admin "
+        "to set WEFT_ADMISSION and WEFT_EXTERNAL_METRICS.",
+    )
 
 
 def _can_split(spec: Spec) -> bool:

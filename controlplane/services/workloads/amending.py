@@ -53,7 +53,8 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     stored: Workload = Workload.objects.select_related("team").get(pk=row.uid)
     spec = amended(stored.spec, changes)
     waits = row.phase in WAITS and not batch.live(row)
-    in_place = not waits and "resources" in changes and resizing.is_size_only(amended(stored.spec, {}), spec)
+    may_resize = not waits and not spec.is_native and "resources" in changes
+    in_place = may_resize and resizing.is_size_only(amended(stored.spec, {}), spec)
     asks = [name for name in WHILE_IT_WAITS if name in changes]
     if not waits:
         _refuse_running(row, [name for name in asks if not (in_place and name == "resources")])

@@ -8,7 +8,7 @@ from autoscaler.bottleneck.detect import Diagnosis, Evidence
 from autoscaler.bottleneck.window import Bottleneck
 from controlplane.cluster.port import PodPhase
 from controlplane.domain import diagnosisstate
-from controlplane.models import Event, Gpu, Node, NodePool, ServiceWindow, TrainingDiagnosis, Workload
+from controlplane.models import Event, Gpu, Node, NodePool, ServiceScaler, ServiceWindow, TrainingDiagnosis, Workload
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 from tests.controlplane.state import START
 
@@ -216,7 +216,30 @@ def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
     (minute,) = body_of(api.viewer.get(f"{at}/metrics"))["windows"]
     assert (minute["requests"], minute["over"], minute["p95_seconds"]) == (1000, 5, 0.1)
     replicas = body_of(api.viewer.get(f"/inferences/{chat.pk}/autoscaling"))
-    assert replicas == {"min": 1, "max": 4, "wanted": 1, "running": 0, "sleep": None, "standby": None, "changes": []}
+    nothing = dict.fromkeys(("sleep", "native", "standby"))
+    assert replicas == {"min": 1, "max": 4, "wanted": 1, "running": 0, "changes": [], **nothing}
+
+
+def test_a_service_that_kubernetes_scales_tells_what_its_autoscaler_says(api: People) -> None:
+    fields = {"type": "inference", "replicas": {"min": 1, "max": 4}, "objective": {"p95_latency": "200ms"}}
+    _, chat = submit(api.member, name="chat", scaling="native", **fields)
+    address = f"/inferences/{chat.pk}/autoscaling"
+    first = body_of(api.viewer.get(address))["native"]
+    assert (first["desired_replicas"], first["conditions"], first["seen_at"]) == (None, [], None)
+    limited = ["ScalingLimited", "True", "TooManyReplicas", "more than the maximum"]
+    ServiceScaler.objects.create(
+        workload=chat.pk, at=START, in_flight=31_500, target=6400, seen_at=START, current=2, desired=4,
+        conditions=[limited], other_owner="helm",
+    )  # fmt: skip
+    assert body_of(api.viewer.get(address))["native"] == {
+        "requests_in_flight": 31.5,
+        "target_per_replica": 6.4,
+        "current_replicas": 2,
+        "desired_replicas": 4,
+        "conditions": [dict(zip(("type", "status", "reason", "message"), limited, strict=True))],
+        "other_owner": "helm",
+        "seen_at": "2026-01-01T00:00:00Z",
+    }
 
 
 def test_a_notebook_tells_its_address_and_when_it_is_parked(api: People) -> None:

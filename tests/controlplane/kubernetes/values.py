@@ -15,6 +15,7 @@ _NAME_OF_253 = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
 # By dotted name, or by the last parts of it.
 VALUES: dict[str, Sequence[Any]] = {
     "standby": (0,),  # more needs an objective and a whole GPU as a share: tests/controlplane/test_standby.py
+    "scaling": ("weft",),  # native needs controllers of Kubernetes' own: tests/adopted/test_native_services.py
     "name": ("run",),  # made unique by `head` and `gangs`
     "team": ("nlp", "ops"),
     "priority_class": ("normal", "high"),
