@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.law import State
+from autoscaler.limits import Limits
 from autoscaler.observed import Scrape, Signal
 
 
@@ -53,6 +54,7 @@ class ServiceMetrics:
     signal: Signal | None = None
     idle_after: float | None = None  # s without requests until it may have no replica; None: it always has one
     loaded: tuple[int, ...] = ()  # of a service with standby: ranks whose pods run, those that are asleep included
+    limits: Limits | None = None  # of one whose replicas' limit may be raised
 
 
 @dataclass(frozen=True, slots=True)

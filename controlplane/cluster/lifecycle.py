@@ -153,6 +153,14 @@ class Lifecycle:
             self._note_capacity(self.world.attempts[pod.group])
             self._retime_others(pod)
 
+    def limit(self, pod: Pod, milli: int) -> None:
+        """Let a replica use so much of its device while others leave it idle."""
+        if pod.limit != milli:
+            pod.limit = milli
+            self.world.keep(pod)
+            self._note_capacity(self.world.attempts[pod.group])
+            self._retime_others(pod)
+
     def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
         """Change a worker's CPU and memory in place, or keep what it is to have until its node has room."""
         refused = self.world.refuses(pod, cpu_milli, memory)

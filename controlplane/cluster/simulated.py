@@ -180,6 +180,14 @@ class SimulatedCluster:
             if pod is not None and not pod.is_over:
                 self._life.resize(pod, cpu_milli, memory)
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """Have these replicas use so much of their device while others leave it idle; gone ones are done."""
+        with self._writing() as world:
+            for rank in ranks:
+                pod = world.pods.get(pod_name(workload, attempt, rank))
+                if pod is not None and not pod.is_over and 0 < pod.milli < WHOLE:
+                    self._life.limit(pod, milli)
+
     def split(self, split: Split) -> None:
         """Draw each request of a service for one of two revisions, or for any replica again."""
         with self._writing():
@@ -261,6 +269,16 @@ class SimulatedCluster:
         """A worker's CPU (milli) and memory (MiB) as they are now. Raises KeyError if there never was one."""
         pod = self._read().pods[pod_name(workload, attempt, rank)]
         return pod.cpu_milli, pod.memory
+
+    def limit_of(self, workload: str, attempt: int, rank: int) -> int:
+        """Milli-GPU that a worker on a share may use now. Raises KeyError if there never was one."""
+        pod = self._read().pods[pod_name(workload, attempt, rank)]
+        return round(WHOLE * speed.limit_of(self._world, pod))
+
+    def enforce(self, node: str, *, on: bool) -> None:
+        """Have a node say that it holds shares to their limits, or that nothing does; its speed does not change."""
+        with self._writing() as world:
+            world.alter(world.machines[node], enforces_limits=on)
 
     def split_of(self, workload: str) -> tuple[int, int] | None:
         """Which revision of a service gets how many percent of its requests; None: they are not split."""

@@ -7,10 +7,11 @@ rows that change. It begins with the form of these rows, as another version of W
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, get_args
 
+from autoscaler.limits import Limits
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.observed import Signal
 from controlplane.domain import lawstate
@@ -269,6 +270,7 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
             signal=Signal(*values["signal"]) if values.get("signal") else None,
             idle_after=values.get("idle_after"),
             loaded=tuple(values.get("loaded", ())),
+            limits=Limits(*values["limits"]) if values.get("limits") else None,
         )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
 
@@ -284,4 +286,5 @@ def _measured(service: ServiceMetrics) -> dict[str, Any]:
         "signal": None if service.signal is None else [service.signal.waiting, service.signal.rate],
         **({} if service.idle_after is None else {"idle_after": service.idle_after}),
         **({"loaded": service.loaded} if service.loaded else {}),
+        **({} if service.limits is None else {"limits": astuple(service.limits)}),
     }

@@ -130,6 +130,11 @@ GPU_SHARE = Record(
         Field("guarantee", _share("0.3"), "The part of one GPU it always gets, such as 0.3.", REQUIRED),
         Field("limit", _share("1.0"), "What it may use while the GPU is otherwise idle; the guarantee if absent."),
         Field("memory", _memory("10Gi"), "GPU memory, such as 10Gi.", REQUIRED),
+        Field(
+            "max_limit",
+            _share("1.0"),
+            "Of a service: up to what its replicas' limit is raised before another replica starts; limit if absent.",
+        ),
     )
 )
 RESOURCES = Record(

@@ -13,7 +13,20 @@ PROMOTED = 100  # percent of the requests: no canary
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby, _zero, _steps):
+    for rule in (
+        _resources,
+        _gang,
+        _roles,
+        _topology,
+        _times,
+        _names,
+        _volumes,
+        _framework,
+        _standby,
+        _raised,
+        _zero,
+        _steps,
+    ):
         rule(values, faults)
 
 
@@ -177,6 +190,30 @@ def _standby(values: Mapping[str, Any], faults: Faults) -> None:
         what = f"standby is {given}, but it is not known how much of a GPU its model takes."
         fix = "Ask for resources: {gpu_share: {guarantee: 1, memory: 20Gi}}, a whole GPU with the memory of the model."
         faults.add("standby", f"{what} {fix}")
+
+
+def _raised(values: Mapping[str, Any], faults: Faults) -> None:
+    """A limit is raised by the law of replicas, so there must be replicas, and an objective to raise it by."""
+    asked = [("resources", values["resources"])]
+    roles = values.get("roles")
+    asked += [
+        (f"roles.{n}.resources", role["resources"]) for n, role in enumerate(roles if roles not in (None, BAD) else ())
+    ]
+    for at, one in asked:
+        share = None if one is BAD else one["gpu_share"]
+        if share in (None, BAD) or share["max_limit"] in (None, BAD):
+            continue
+        field, most = f"{at}.gpu_share.max_limit", share["max_limit"]
+        if "replicas" not in values:
+            faults.add(
+                field, f"{field} is {_part(most)}, but only a service's limit is raised. Set limit to it, or remove it."
+            )
+            continue
+        if values["objective"] is None:
+            what = f"{field} is {_part(most)}, but there is no objective to raise the limit by."
+            faults.add(field, f"{what} Add objective, such as {{p95_latency: 500ms}}.")
+        low = share["limit"] if share["limit"] is not None else share["guarantee"]
+        _at_most({"limit": low, "max_limit": most}, "limit", "max_limit", f"{at}.gpu_share", faults, _part)
 
 
 def _zero(values: Mapping[str, Any], faults: Faults) -> None:

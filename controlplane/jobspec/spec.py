@@ -136,6 +136,7 @@ class Spec:
     gateway: Gateway | None = None
     idle_after: float | None = None  # of a service that may have no replica: s without a request before; else None
     standby: int = 0  # replicas of a service that are kept loaded beyond those that serve, as far as its most allow
+    max_limit: int = 0  # of a service on shares, milli-GPU: up to what its replicas' limit is raised; 0: it is not
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
@@ -166,7 +167,7 @@ class Spec:
         return {
             "workers": {"count": gang.count, "min": gang.min, "max": gang.max},
             **({"roles": roles} if roles else {}),
-            **_normalised(self.resources, self.shared_memory),
+            **_normalised(self.resources, self.shared_memory, self.max_limit),
             "checkpoint_interval_seconds": self.checkpoint.interval,
             "grace_seconds": self.checkpoint.grace,
             "expected_seconds": self.expected_duration,
@@ -185,11 +186,13 @@ class Spec:
         }
 
 
-def _normalised(ask: ResourceRequest, shared_memory: int) -> dict[str, Any]:
+def _normalised(ask: ResourceRequest, shared_memory: int, max_limit: int = 0) -> dict[str, Any]:
     share = ask.share
+    raised = {"max_limit": max_limit} if max_limit else {}
     return {
         "gpus": ask.gpus,
-        "gpu_share": share and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory},
+        "gpu_share": share
+        and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory, **raised},
         "gpu_milli": ask.milli,
         "gpu_memory_mib": ask.gpu_memory,
         "cpu_milli": ask.cpu_milli,
@@ -360,6 +363,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
         idle_after=counts.idle_after(kind, values),
         standby=counts.standby(kind, values),
+        max_limit=(values["resources"]["gpu_share"] or {}).get("max_limit") or 0,
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,

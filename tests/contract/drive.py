@@ -47,6 +47,12 @@ class Drive(Protocol):
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """The CPU (milli) and memory (MiB) that the cluster gives a worker."""
 
+    def limit(self, workload: str, attempt: int, rank: int) -> int:
+        """The milli-GPU that a worker on a share is said to use at most."""
+
+    def enforce(self, node: str, *, on: bool) -> None:
+        """Have a node say that what is on it holds shares to their limits, or not."""
+
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         """Which revision of a service gets how many percent of its requests; None: they are not split."""
 
@@ -114,6 +120,12 @@ class SimulatedDrive:
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         return self.cluster.size(workload, attempt, rank)
+
+    def limit(self, workload: str, attempt: int, rank: int) -> int:
+        return self.cluster.limit_of(workload, attempt, rank)
+
+    def enforce(self, node: str, *, on: bool) -> None:
+        self.cluster.enforce(node, on=on)
 
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         return self.cluster.split_of(workload)

@@ -34,6 +34,7 @@ def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happen
         "publish": lambda: cluster.publish([Note("w", TEAM, "Waiting", "Waits.")]),
         "stop": lambda: cluster.stop("w", 1, [0, 1], 5.0),
         "resize": lambda: cluster.resize("w", 1, 0, 8000, 32_768),
+        "limit": lambda: cluster.limit("w", 1, [0], 500),
         "split": lambda: cluster.split(Split("w", "work", TEAM, 2, 1, None)),
         "rotate": lambda: cluster.rotate("w", 1, [0], on=True),
         "keep_address": lambda: cluster.keep_address(Address("w", "work", TEAM), on=True),

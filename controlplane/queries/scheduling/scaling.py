@@ -11,7 +11,7 @@ from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.observed import Scrape, Signal
 from controlplane.domain import lawstate
 from controlplane.models import Placement, PlacementState, ServiceState, Workload, bulk
-from controlplane.queries.scheduling import coldstart
+from controlplane.queries.scheduling import coldstart, rooms
 from scheduler.model.workload import ACTIVE, Kind
 
 WINDOW_SECONDS = 60.0  # of a ServiceWindow row
@@ -24,12 +24,14 @@ class Promise:
     """What a service's job file says of scaling. objective: None: it has none.
 
     idle_after: s without a request until it may have no replica; None: it always has one, or a revision is being
-    brought in, which is judged by the replicas that it has. may_sleep: whether it may ever have none.
+    brought in, which is judged by the replicas that it has. may_sleep: whether it may ever have none. limits: the least
+    and the most of its replicas' limit, milli-GPU; None: it is not raised.
     """
 
     objective: Mapping[str, Any] | None
     idle_after: float | None = None
     may_sleep: bool = False
+    limits: tuple[int, int] | None = None
 
 
 def serving() -> dict[str, Promise]:
@@ -41,7 +43,8 @@ def serving() -> dict[str, Promise]:
 
 def _promise(told: Mapping[str, Any], rollout: Any) -> Promise:
     idle_after = told.get("scale_to_zero_after_seconds")
-    return Promise(told["objective"], None if rollout is not None else idle_after, idle_after is not None)
+    idle = None if rollout is not None else idle_after
+    return Promise(told["objective"], idle, idle_after is not None, rooms.raised(told))
 
 
 def metrics(
@@ -52,6 +55,7 @@ def metrics(
     states, began = remembered(uids), starts(uids)
     began |= coldstart.learned([UUID(uid) for uid, promise in services.items() if promise.may_sleep])
     ready, loaded = _running(uids)
+    limits = rooms.limits({UUID(uid): promise.limits for uid, promise in services.items() if promise.limits})
     return Metrics(
         {
             uid: ServiceMetrics(
@@ -64,6 +68,7 @@ def metrics(
                 signal=signals.get(uid),
                 idle_after=promise.idle_after,
                 loaded=loaded.get(uid, ()),
+                limits=limits.get(uid),
             )
             for uid, promise in services.items()
         }
