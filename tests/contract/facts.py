@@ -42,11 +42,10 @@ def _size(scene: Scene, name: str, cores: str, memory: str) -> bool:
 
 
 def _limit(scene: Scene, name: str, part: str) -> bool:
-    """As the cluster has its workers."""
-    uid = scene.uid(name)
-    return {scene.drive.limit(uid, seat.attempt, seat.rank) for seat in scene.seats(name)} == {
-        round(1000 * float(part))
-    }
+    """As the cluster has those of its workers that run and stay."""
+    seats = [seat for seat in scene.seats(name) if (seat.state, seat.pod_phase) == ("Bound", "Running")]
+    told = {scene.drive.limit(scene.uid(name), seat.attempt, seat.rank) for seat in seats}
+    return told == {round(1000 * float(part))}
 
 
 def _printed(scene: Scene, name: str) -> bool:
