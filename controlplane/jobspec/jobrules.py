@@ -193,27 +193,16 @@ def _standby(values: Mapping[str, Any], faults: Faults) -> None:
 
 
 def _raised(values: Mapping[str, Any], faults: Faults) -> None:
-    """A limit is raised by the law of replicas, so there must be replicas, and an objective to raise it by."""
-    asked = [("resources", values["resources"])]
-    roles = values.get("roles")
-    asked += [
-        (f"roles.{n}.resources", role["resources"]) for n, role in enumerate(roles if roles not in (None, BAD) else ())
-    ]
-    for at, one in asked:
-        share = None if one is BAD else one["gpu_share"]
-        if share in (None, BAD) or share["max_limit"] in (None, BAD):
-            continue
-        field, most = f"{at}.gpu_share.max_limit", share["max_limit"]
-        if "replicas" not in values:
-            faults.add(
-                field, f"{field} is {_part(most)}, but only a service's limit is raised. Set limit to it, or remove it."
-            )
-            continue
-        if values["objective"] is None:
-            what = f"{field} is {_part(most)}, but there is no objective to raise the limit by."
-            faults.add(field, f"{what} Add objective, such as {{p95_latency: 500ms}}.")
-        low = share["limit"] if share["limit"] is not None else share["guarantee"]
-        _at_most({"limit": low, "max_limit": most}, "limit", "max_limit", f"{at}.gpu_share", faults, _part)
+    """The limit of a service's replicas is raised by the law of replicas, which needs an objective."""
+    asked, at = values["resources"], "resources.gpu_share"
+    share = None if asked is BAD else asked["gpu_share"]
+    if share in (None, BAD) or share.get("max_limit") in (None, BAD):
+        return
+    if values["objective"] is None:
+        what = f"{at}.max_limit is {_part(share['max_limit'])}, but there is no objective to raise the limit by."
+        faults.add(f"{at}.max_limit", f"{what} Add objective, such as {{p95_latency: 500ms}}.")
+    low = share["limit"] if share["limit"] is not None else share["guarantee"]
+    _at_most({**share, "limit": low}, "limit", "max_limit", at, faults, _part)
 
 
 def _zero(values: Mapping[str, Any], faults: Faults) -> None:

@@ -1,6 +1,7 @@
 """What the contract tests need of an adapter beside the two ports: let time pass, break a node, say what a pod does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from controlplane.cluster.port import Cluster, Observation, PodPhase, PodSeen, PodSpec, pod_name
@@ -125,7 +126,8 @@ class SimulatedDrive:
         return self.cluster.limit_of(workload, attempt, rank)
 
     def enforce(self, node: str, *, on: bool) -> None:
-        self.cluster.enforce(node, on=on)
+        known = next(one for one in self.cluster.observe(None).nodes if one.name == node)
+        self.cluster.add_nodes([replace(known, enforces_limits=on)])
 
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         return self.cluster.split_of(workload)

@@ -9,6 +9,7 @@ from controlplane.jobspec.spec import SpecError, parse
 from controlplane.loops import scale
 from controlplane.models import Action, Event, Node, Placement, Workload
 from controlplane.queries.scheduling import rooms
+from controlplane.queries.workloads import details, limits
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import policy
 from controlplane.services.workloads import workloads as services
@@ -64,7 +65,7 @@ def test_what_limit_cannot_be_raised_is_refused_with_the_field_and_the_fix(file,
 
 
 def test_only_a_services_limit_is_raised():
-    with pytest.raises(SpecError, match="only a service's limit is raised"):
+    with pytest.raises(SpecError, match="Only a service's limit is raised"):
         job("t", "nlp", "training", resources=shares())
 
 
@@ -131,3 +132,24 @@ def test_the_bound_may_be_changed_while_it_runs(world):
     made.refresh_from_db()
     assert made.share_limit <= 400
     assert all(p.pod_phase == PodPhase.RUNNING.value for p in Placement.objects.filter(workload=made.pk))
+
+
+def test_the_answer_and_the_sentence_say_what_the_limit_is_and_what_holds_it(world):
+    made = service(world)
+    told = details.autoscaling(made, world.cluster.at)["raised_limit"]
+    assert told == {
+        "now_milli": 300, "least_milli": 300, "most_milli": 900, "cap_milli": 900, "enforced_by": "back-end",
+        "sentence": "0.3 of a GPU, between 0.3 and 0.9",
+    }  # fmt: skip
+    other = service(world, "other", resources={"gpu_share": {"guarantee": 0.5, "memory": "1Gi"}, "cpu": 1})
+    assert details.autoscaling(other, world.cluster.at)["raised_limit"] is None
+    seat = Placement.objects.get(workload=made.pk)
+    Placement.objects.filter(workload=other.pk).update(node=seat.node, gpus=seat.gpus)
+    found = limits.of_service(made)
+    assert found.sentence == "0.3 of a GPU, between 0.3 and 0.9; its GPUs have room for 0.5 beside other guarantees"
+    Node.objects.update(enforces_limits=False)
+    found = limits.of_service(made)
+    assert (
+        found.sentence == f"0.3 of a GPU; not raised to 0.9, as nothing on {seat.node} holds a share to it (advisory)"
+    )
+    assert found.shown()["enforced_by"] == "advisory"

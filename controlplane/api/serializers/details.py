@@ -6,6 +6,7 @@ from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
 from controlplane.api.serializers.platform import Gpu
 from controlplane.api.serializers.workloads import PHASES, Answer, Event, ExpectedStart, Page
+from gpushare.gpu import Enforcer
 
 
 class Round(Answer):
@@ -273,6 +274,20 @@ class Sleep(Answer):
     times_woken = s.IntegerField(help_text="Times that it woke which the median is of, at most 5.")
 
 
+class RaisedLimit(Answer):
+    """What replicas on shares may use of their GPUs while others leave it idle, as the autoscaler raises it."""
+
+    now_milli = s.IntegerField(help_text="Milli-GPU that each replica may use now.")
+    least_milli = s.IntegerField(help_text="The job file's limit.")
+    most_milli = s.IntegerField(help_text="The job file's max_limit.")
+    cap_milli = s.IntegerField(help_text="The most that it may be now: what the replicas' GPUs have beside others.")
+    enforced_by = s.ChoiceField(
+        [one.value for one in Enforcer],
+        help_text="Advisory: nothing holds a replica to its limit, so it is not raised.",
+    )
+    sentence = s.CharField(help_text="The same in words.")
+
+
 class Autoscaling(Answer):
     """How many replicas a service may have, should have and has; the newest changes first."""
 
@@ -282,6 +297,7 @@ class Autoscaling(Answer):
     running = s.IntegerField()
     sleep = Sleep(allow_null=True, help_text="Null for a service that always has a replica.")
     standby = Standby(allow_null=True, help_text="Null for a service without.")
+    raised_limit = RaisedLimit(allow_null=True, help_text="Null for a service whose limit is not raised.")
     changes = Scaled(many=True)
 
 
