@@ -15,3 +15,4 @@ class Scale:
     leaving: tuple[int, ...] = ()  # ranks of the replicas that leave, ascending; made by `scale.resized`
     awake: int | None = None  # of a service with standby: how many of them are to serve; None: all
     asleep: tuple[int, ...] = ()  # ranks on standby from now on, ascending: loaded, but no request comes to them
+    limit: int | None = None  # of its replicas on shared GPUs, milli-GPU, from now on; None: as before

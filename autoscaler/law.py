@@ -10,6 +10,7 @@ a service that was looked at without a gap. What cannot be true or is not new ch
 import math
 from dataclasses import dataclass, field, replace
 
+from autoscaler.limits import Tried
 from autoscaler.observed import Learned, Scrape, Signal, learn
 from autoscaler.trend import fitted
 
@@ -69,15 +70,20 @@ class State:
     began: float | None = None  # first look, or the first after a gap
     idle_since: float | None = None  # since when each look said that no request came, waits or runs (zero.py)
     advised: tuple[tuple[float, int], ...] = ()  # (when, replicas) of looks by Kubernetes' rule (native.py)
+    tried: Tried | None = None  # of a service whose replicas' limit may be raised (vertical.py)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Replicas wanted from now on, why, and the numbers behind it by name."""
+    """Replicas wanted from now on, why, and the numbers behind it by name.
+
+    exact: replicas that are needed now, before rounding and whatever there are; None: nothing new was told.
+    """
 
     replicas: int
     why: str = ""
     terms: tuple[tuple[str, float], ...] = ()
+    exact: float | None = None
 
 
 def wait_seconds(learned: Learned, objective: float) -> float:
@@ -108,6 +114,7 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
     before = [one for one in state.wanted[:-1] if scrape.at - one[0] < window]
     state = replace(state, wanted=(*before, *state.wanted[-1:], (scrape.at, count)))
     found = _decided(state, count, scrape, fleet, need, terms.constants.young)
+    found = replace(found, exact=min(need.slots, MOST) / learned.slots)
     return (replace(state, fell_at=scrape.at) if found.replicas < fleet.on else state), found
 
 
@@ -180,7 +187,7 @@ def alarmed(state: State, told: Signal, at: float, fleet: Fleet, terms: Terms) -
         return state, nothing
     need = _Need(0.0, f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:", told.rate, terms.objective)
     why = f"{need.why} {_replicas(count, state.learned.slots)}"
-    found = Wanted(min(count, MOST), why, need.named(state.learned, told.waiting))
+    found = Wanted(min(count, MOST), why, need.named(state.learned, told.waiting), float(min(count, MOST)))
     if terms.constants.takes_all:
         return state, found
     # What was wanted in between counts too, or the next look would take it back.

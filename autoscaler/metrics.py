@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.law import State
+from autoscaler.limits import Limits
 from autoscaler.native import Native
 from autoscaler.observed import Scrape, Signal
 
@@ -55,6 +56,7 @@ class ServiceMetrics:
     idle_after: float | None = None  # s without requests until it may have no replica; None: it always has one
     loaded: tuple[int, ...] = ()  # of a service with standby: ranks whose pods run, those that are asleep included
     native: Native | None = None  # how Kubernetes' own autoscaler scales it; None: Weft does
+    limits: Limits | None = None  # of one whose replicas' limit may be raised
 
 
 @dataclass(frozen=True, slots=True)

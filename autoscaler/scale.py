@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from autoscaler.bounds import Bounds
 from autoscaler.decision import Scale
 from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
-from autoscaler.metrics import Metrics, ServiceMetrics
+from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Advice, Load, advise, load
 from autoscaler.observed import Scrape
 from autoscaler.settings import Settings
-from autoscaler.standby import NONE_LENT, borrowed, rearranged, taken_back
+from autoscaler.standby import NONE_LENT, Lent, borrowed, rearranged, taken_back
+from autoscaler.vertical import Fitted, fitted, relearned
 from autoscaler.zero import noted, rested
 from scheduler.model.decision import Evict, Shrink
 from scheduler.model.snapshot import Snapshot
@@ -46,27 +47,11 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
         if workload.kind != Kind.INFERENCE or workload.phase not in ACTIVE:
             continue
         service = metrics.services.get(uid)
-        bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
-        state, wanted = judged(
-            workload.serving,
-            snapshot.at,
-            service,
-            settings,
-            has_standby=workload.standby > 0,
-        )
-        state, wanted = native.followed(workload, service, (state, wanted), snapshot.at, settings)
+        state, change = _scaled(workload, snapshot.at, service, settings, lent.get(uid, NONE_LENT), native)
         if state is not None and (service is None or state is not service.state):
             states[uid] = state
-        if workload.standby or workload.awake is not None:
-            loaded = () if service is None else service.loaded
-            if (change := rearranged(workload, wanted, loaded, lent.get(uid, NONE_LENT))) is not None:
-                decisions.append(change)
-            continue
-        if workload.gang.min == 0:
-            wanted = rested(current, snapshot.at, _told_now(service, snapshot.at, settings), state, wanted)
-        count = bounds.clamp(wanted.replicas)
-        if count != current:
-            decisions.append(_decision(workload, count, wanted))
+        if change is not None:
+            decisions.append(change)
     taken = taken_back(decisions, snapshot.workloads, snapshot.at)
     return Scaling((*decisions, *taken), states, native.loads, native.advice)
 
@@ -95,8 +80,7 @@ class _Native:
         is_told = scrape is not None and scrape.is_sound and _is_new(scrape, at, settings)
         if scrape is None or state is None or objective is None or not is_told:
             return state, Wanted(current)
-        start = settings.start_seconds if service.start_seconds is None else service.start_seconds
-        terms = Terms(objective.p95_seconds, start, settings.constants())
+        terms = _terms(service, objective, settings)
         told = self.loads[workload.id] = load(scrape, state.learned, native, workload.gang.min, terms)
         if not native.is_played:
             return state, Wanted(current)
@@ -104,6 +88,39 @@ class _Native:
         self.advice[workload.id] = found
         why = f"{told.in_flight or 0:.1f} requests are in flight, and a replica is to have {told.target:.1f}"
         return replace(state, advised=found.advised), Wanted(found.replicas, why)
+
+
+def _scaled(
+    workload: Workload, at: float, service: ServiceMetrics | None, settings: Settings, lent: Lent, native: "_Native"
+) -> tuple[State | None, Scale | None]:
+    """What is remembered of one service from now on, and what it is given; None: what it has."""
+    if service is not None:
+        service = _with_limit(workload, service)
+    state, wanted = judged(workload.serving, at, service, settings, has_standby=workload.standby > 0)
+    state, wanted = native.followed(workload, service, (state, wanted), at, settings)
+    if workload.standby or workload.awake is not None:
+        return state, rearranged(workload, wanted, () if service is None else service.loaded, lent)
+    bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
+    fit = Fitted(wanted)
+    if (
+        service is not None
+        and service.native is None
+        and service.limits
+        and workload.ask.share
+        and service.objective
+        and state is not None
+        and current
+    ):
+        terms = _terms(service, service.objective, settings)
+        state, fit = fitted(state, wanted, service.limits, current, bounds, terms, at)
+    wanted = fit.wanted
+    if workload.gang.min == 0:
+        wanted = rested(current, at, _told_now(service, at, settings), state, wanted)
+    count = bounds.clamp(wanted.replicas)
+    limit = fit.limit if count else None
+    if count == current and limit is None:
+        return state, None
+    return state, _decision(workload, count, wanted, limit, fit.why)
 
 
 def judged(
@@ -114,9 +131,7 @@ def judged(
     """
     if service is None or service.objective is None:
         return None if service is None else service.state, Wanted(current)
-    start = settings.start_seconds if service.start_seconds is None else service.start_seconds
-    constants = settings.constants(has_standby=has_standby)
-    terms = Terms(service.objective.p95_seconds, start, constants)
+    terms = _terms(service, service.objective, settings, has_standby=has_standby)
     state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
     if service.scrape is not None and _is_new(service.scrape, at, settings):
         before = state or State()
@@ -126,6 +141,18 @@ def judged(
         state, more = alarmed(state, service.signal, at, fleet, terms)
         wanted = more if more.replicas > wanted.replicas else wanted
     return state, wanted
+
+
+def _terms(service: ServiceMetrics, objective: Objective, settings: Settings, *, has_standby: bool = False) -> Terms:
+    start = settings.start_seconds if service.start_seconds is None else service.start_seconds
+    return Terms(objective.p95_seconds, start, settings.constants(has_standby=has_standby))
+
+
+def _with_limit(workload: Workload, service: ServiceMetrics) -> ServiceMetrics:
+    """What is known of a service, with its replicas' limit of now where that may be raised."""
+    if service.limits is None or workload.ask.share is None:
+        return service
+    return replace(service, state=relearned(service.state, workload.ask.share.limit))
 
 
 def _is_new(scrape: Scrape, at: float, settings: Settings) -> bool:
@@ -139,10 +166,15 @@ def _told_now(service: ServiceMetrics | None, at: float, settings: Settings) -> 
     return replace(service, scrape=None)
 
 
-def _decision(workload: Workload, count: int, wanted: Wanted) -> Scale:
+def _decision(workload: Workload, count: int, wanted: Wanted, limit: int | None, about_limit: str) -> Scale:
     current = workload.gang.count
     why = wanted.why if count == wanted.replicas or wanted.replicas != current else "the bounds changed"
-    return resized(workload, count, f"{current} to {count} replicas: {why}.", wanted.terms)
+    if limit is None:
+        told = f"; {about_limit}" if about_limit and count > current else ""
+        return resized(workload, count, f"{current} to {count} replicas: {why}{told}.", wanted.terms)
+    who = "The replicas" if count == current else f"{current} to {count} replicas, which"
+    decision = resized(workload, count, f"{who} {about_limit}: {why or 'no more is needed, or free'}.", wanted.terms)
+    return replace(decision, limit=limit)
 
 
 def resized(workload: Workload, workers: int, message: str, terms: tuple[tuple[str, float], ...] = ()) -> Scale:

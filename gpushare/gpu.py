@@ -11,9 +11,13 @@ WHOLE = 1000  # milli-GPU of one device
 
 
 class Enforcer(StrEnum):
-    """What on a node holds a share to its part of a GPU. ADVISORY: nothing; its part is scheduled and accounted."""
+    """What on a node holds a share to its part of a GPU. ADVISORY: nothing; its part is scheduled and accounted.
+
+    BACK_END: software there which says that it does, and follows a limit that changes.
+    """
 
     ADVISORY = "advisory"
+    BACK_END = "back-end"
 
 
 @dataclass(frozen=True, slots=True)

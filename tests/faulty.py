@@ -72,6 +72,9 @@ class FaultyCluster:
     def held(self) -> frozenset[tuple[str, int]]:
         return self.cluster.held()
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        self._command(lambda: self.cluster.limit(workload, attempt, ranks, milli))
+
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         self._command(lambda: self.cluster.rotate(workload, attempt, ranks, on=on))
 

@@ -25,6 +25,7 @@ class Flags:
     gpu_model: Sequence[str] = ()
     gpu_share: float | None = None
     gpu_share_limit: float | None = None
+    gpu_share_max_limit: float | None = None
     gpu_memory: str = ""
     cpu: str = ""
     memory: str = ""
@@ -113,6 +114,7 @@ def _size(flags: Flags) -> dict[str, Any]:
 def _resources(flags: Flags) -> dict[str, Any]:
     is_share = flags.gpu_share is not None
     share = {"guarantee": flags.gpu_share, "limit": flags.gpu_share_limit, "memory": flags.gpu_memory}
+    share["max_limit"] = flags.gpu_share_max_limit
     return _kept(
         {
             "gpus": flags.gpus,

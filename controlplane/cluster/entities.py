@@ -49,7 +49,7 @@ class Machine(Row):
     def __post_init__(self) -> None:
         given: Any = self.node
         if isinstance(given, list):  # as read from a row
-            values = dict(zip((f.name for f in fields(Node)), given, strict=True))
+            values = dict(zip((f.name for f in fields(Node)), given, strict=False))  # of an older version: less
             self.node = Node(**{**values, "lost": tuple(values["lost"])})
 
     @property
@@ -90,6 +90,7 @@ class Pod(Row):
     slowness: float = 1.0  # how many times as long its image takes for a request
     is_asleep: bool = False  # a replica on standby: no request comes to it
     is_lent: bool = False  # a worker on the device of one
+    limit: int = 0  # milli-GPU of its device, at most; 0: as its job file says
 
     def __post_init__(self) -> None:
         self.gpus, self.phase, self.refused = tuple(self.gpus), PodPhase(self.phase), (self.refused[0], self.refused[1])
@@ -101,7 +102,7 @@ class Pod(Row):
         return Pod(
             spec.workload, spec.attempt, spec.rank, spec.node, spec.gpus, spec.milli, spec.gpu_memory,
             spec.cpu_milli, spec.memory, spec.name, PodPhase.PENDING, at, made_of=spec.revision,
-            is_asleep=spec.is_asleep, is_lent=spec.is_lent,
+            is_asleep=spec.is_asleep, is_lent=spec.is_lent, limit=spec.limit,
         )  # fmt: skip
 
     @property

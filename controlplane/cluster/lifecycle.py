@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from controlplane.cluster import draws, images, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
-from controlplane.cluster.port import PodPhase, PodSpec, pod_name
+from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from controlplane.jobspec.members import role_members
@@ -115,8 +115,7 @@ class Lifecycle:
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace: float) -> None:
         """Tell pods to end. Training writes a checkpoint first, and is killed when its grace ends before that."""
         group = self.world.attempts.get((workload, attempt))
-        pods = [self.world.pods.get(pod_name(workload, attempt, rank)) for rank in sorted(set(ranks))]
-        leaving = [pod for pod in pods if pod is not None and not pod.is_over]
+        leaving = self.world.there(workload, attempt, sorted(set(ranks)))
         if group is None or not leaving:
             return
         now = self.world.now
@@ -145,10 +144,12 @@ class Lifecycle:
             service.split = None if percent is None else [revision, percent]
             self._note_capacity(self.world.attempts[workload, service.attempt])
 
-    def rotate(self, pod: Pod, *, on: bool) -> None:
-        """Have requests come to a replica, or to others only; what it has begun it ends."""
-        if pod.is_asleep == on:
-            pod.is_asleep = not on
+    def alter(self, pod: Pod, **now: bool | int) -> None:
+        """Change whether requests come to a replica (is_asleep; what it has begun it ends), or its limit."""
+        before = replace(pod)
+        for name, value in now.items():
+            setattr(pod, name, value)
+        if pod != before:
             self.world.keep(pod)
             self._note_capacity(self.world.attempts[pod.group])
             self._retime_others(pod)
@@ -339,8 +340,7 @@ class Lifecycle:
 
     def _put_on_volume(self, attempt: Attempt, safe: float, at: float) -> None:
         attempt.safe, attempt.safe_at = safe, at
-        volume = Volume(attempt.workload, safe, at)
-        self.world.volumes[volume.key] = volume
+        volume = self.world.volumes[attempt.workload] = Volume(attempt.workload, safe, at)
         self.world.keep(volume)
         self.world.keep(attempt)
 

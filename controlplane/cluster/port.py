@@ -47,6 +47,7 @@ class PodSpec:
     revision: int = 0  # of its service; 0: it is none
     is_asleep: bool = False  # a replica on standby: no request comes to it
     is_lent: bool = False  # a worker on the device of one: milli is 0, gpu_memory what it may take beside the model
+    limit: int = 0  # of a share, milli-GPU: what it may use while others leave it idle; 0: as the job file says
 
     @property
     def name(self) -> str:
@@ -191,6 +192,12 @@ class Cluster(Protocol):
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Have a running worker's CPU and memory changed in place; observations show when that is done, or why not."""
+
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """Have these replicas on shares use so much of their device while others leave it idle; gone ones are done.
+
+        Only what holds shares to their limits on a node makes it so (`Node.enforces_limits`).
+        """
 
     def split(self, split: Split) -> None:
         """Have a service's requests split between two of its revisions from now on, or no longer."""

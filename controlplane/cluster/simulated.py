@@ -37,7 +37,6 @@ from controlplane.cluster.work import Profiles
 from controlplane.cluster.world import START, Conditions, World
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
-from scheduler.model.workload import Kind
 
 __all__ = ["START", "Conditions", "SimulatedCluster", "Store"]
 
@@ -136,7 +135,7 @@ class SimulatedCluster:
         gone: list[str] = []
         for row in rows:
             if isinstance(row, Pod):
-                pods.append(self._seen(row))
+                pods.append(world.seen(row))
             elif isinstance(row, Machine) and not row.is_removed:
                 nodes.append(row.node)
             elif isinstance(row, Machine) and not is_full:
@@ -176,9 +175,15 @@ class SimulatedCluster:
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Change a running worker's CPU and memory in place; nothing happens if it has ended."""
         with self._writing() as world:
-            pod = world.pods.get(pod_name(workload, attempt, rank))
-            if pod is not None and not pod.is_over:
+            for pod in world.there(workload, attempt, [rank]):
                 self._life.resize(pod, cpu_milli, memory)
+
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """Have these replicas use so much of their device while others leave it idle; gone ones are done."""
+        with self._writing() as world:
+            for pod in world.there(workload, attempt, ranks):
+                if 0 < pod.milli < WHOLE:
+                    self._life.alter(pod, limit=milli)
 
     def split(self, split: Split) -> None:
         """Draw each request of a service for one of two revisions, or for any replica again."""
@@ -188,10 +193,8 @@ class SimulatedCluster:
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
         with self._writing() as world:
-            for rank in ranks:
-                pod = world.pods.get(pod_name(workload, attempt, rank))
-                if pod is not None and not pod.is_over:
-                    self._life.rotate(pod, on=on)
+            for pod in world.there(workload, attempt, ranks):
+                self._life.alter(pod, is_asleep=not on)
 
     def keep_address(self, address: Address, *, on: bool) -> None:
         """Have requests to a service come, and wait, while it has no replica; or no longer."""
@@ -262,6 +265,11 @@ class SimulatedCluster:
         pod = self._read().pods[pod_name(workload, attempt, rank)]
         return pod.cpu_milli, pod.memory
 
+    def limit_of(self, workload: str, attempt: int, rank: int) -> int:
+        """Milli-GPU that a worker on a share may use now. Raises KeyError if there never was one."""
+        pod = self._read().pods[pod_name(workload, attempt, rank)]
+        return round(WHOLE * speed.limit_of(self._world, pod))
+
     def split_of(self, workload: str) -> tuple[int, int] | None:
         """Which revision of a service gets how many percent of its requests; None: they are not split."""
         service = self._read().services.get(workload)
@@ -325,18 +333,6 @@ class SimulatedCluster:
             self._life.refuse_resizes(world.machines[node], reason)
 
     # --- inside ------------------------------------------------------------------------------
-
-    def _seen(self, pod: Pod) -> PodSeen:
-        attempt = self._world.attempts[pod.group]
-        progress, checkpointed_at = None, None
-        if attempt.work is not None and attempt.work.kind == Kind.TRAINING:
-            progress, checkpointed_at = attempt.checkpoint_at(self._world.now)
-        is_known = pod.phase == PodPhase.RUNNING and pod.wanted is None
-        return PodSeen(
-            pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, pod.phase, pod.started_at, pod.ended_at,
-            pod.exit_code, pod.reason, checkpointed_at, progress,
-            pod.cpu_milli if is_known else None, pod.memory if is_known else None, *pod.refused,
-        )  # fmt: skip
 
     def _read(self) -> World:
         if self._store is not None:

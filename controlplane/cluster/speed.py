@@ -65,7 +65,7 @@ def ratio_per_second(world: World, attempt: Attempt, work: Work) -> float:
 
 def granted_ratio(world: World, pod: Pod, work: Work) -> float:
     """What a pod gets of each of its devices' compute (the least of them), 0..1."""
-    most = _demand(work)
+    most = _demand(work, limit_of(world, pod))
     if not pod.gpus or pod.milli >= WHOLE or pod.is_lent:
         return most
     return min(_granted(world, pod, index) for index in pod.gpus)
@@ -113,7 +113,7 @@ def _serving_ratio(world: World, pod: Pod, work: Work) -> float:
     if not pod.gpus or pod.milli >= WHOLE:
         return 1.0
     busy = sum(min(physics.gpu_ratio(p.milli), _demand_of(world, p)) for p in _others(world, pod))
-    return max(physics.gpu_ratio(pod.milli), min(work.limit, 1.0 - busy))
+    return max(physics.gpu_ratio(pod.milli), min(limit_of(world, pod), 1.0 - busy))
 
 
 def _granted(world: World, pod: Pod, index: int) -> float:
@@ -122,7 +122,7 @@ def _granted(world: World, pod: Pod, index: int) -> float:
         tenants = [*tenants, pod]
     demands = [_demand_of(world, p) for p in tenants]
     guarantees = [physics.gpu_ratio(p.milli) for p in tenants]
-    limits = [_work_of(world, p).limit for p in tenants]
+    limits = [limit_of(world, p) for p in tenants]
     return physics.granted(tenants.index(pod), demands, guarantees, limits)
 
 
@@ -135,17 +135,22 @@ def _awake_on(world: World, node: str, index: int) -> list[Pod]:
 
 
 def _demand_of(world: World, pod: Pod) -> float:
-    return _demand(_work_of(world, pod))
+    return _demand(_work_of(world, pod), limit_of(world, pod))
 
 
-def _demand(work: Work) -> float:
+def limit_of(world: World, pod: Pod) -> float:
+    """The most that a pod may use of a device that it shares, 0..1."""
+    return physics.gpu_ratio(pod.limit) if pod.limit else _work_of(world, pod).limit
+
+
+def _demand(work: Work, limit: float) -> float:
     """The part of a whole device that a pod with this work would use if it had it."""
     if work.kind == Kind.TRAINING:
         profile: TrainingProfile = work.training
         return profile.duty
     if work.kind == Kind.NOTEBOOK:
         return work.notebook.mean_duty
-    return SERVICE_DUTY * work.limit
+    return SERVICE_DUTY * limit
 
 
 def _work_of(world: World, pod: Pod) -> Work:

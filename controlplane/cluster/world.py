@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from controlplane.cluster import draws
 from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
-from controlplane.cluster.port import DEFERRED, INFEASIBLE, PodPhase, PodSpec
+from controlplane.cluster.port import DEFERRED, INFEASIBLE, PodPhase, PodSeen, PodSpec, pod_name
 from controlplane.cluster.serving.history import Followed
 from controlplane.cluster.work import Profiles, Work, read_work
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
+from scheduler.model.workload import Kind
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 TABLES: tuple[type[Entity], ...] = (Machine, Pod, Attempt, Volume, Service)
@@ -235,6 +236,24 @@ class World:
             if wanted > has and taken + wanted > capacity:
                 return DEFERRED, f"Node has not enough room: {what}, requested: {wanted}, used: {taken}"
         return "", ""
+
+    def there(self, workload: str, attempt: int, ranks: Iterable[int]) -> list[Pod]:
+        """Those of these pods that are not over."""
+        found = (self.pods.get(pod_name(workload, attempt, rank)) for rank in ranks)
+        return [pod for pod in found if pod is not None and not pod.is_over]
+
+    def seen(self, pod: Pod) -> PodSeen:
+        """A pod as observations have it."""
+        attempt = self.attempts[pod.group]
+        progress, checkpointed_at = None, None
+        if attempt.work is not None and attempt.work.kind == Kind.TRAINING:
+            progress, checkpointed_at = attempt.checkpoint_at(self.now)
+        is_known = pod.phase == PodPhase.RUNNING and pod.wanted is None
+        return PodSeen(
+            pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, pod.phase, pod.started_at, pod.ended_at,
+            pod.exit_code, pod.reason, checkpointed_at, progress,
+            pod.cpu_milli if is_known else None, pod.memory if is_known else None, *pod.refused,
+        )  # fmt: skip
 
     def running_on(self, node: str, index: int) -> list[Pod]:
         """Pods that use this device now."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, astuple, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, get_args
 
+from autoscaler.limits import Limits
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Native
 from autoscaler.observed import Signal
@@ -271,6 +272,7 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
             idle_after=values.get("idle_after"),
             loaded=tuple(values.get("loaded", ())),
             native=Native(*values["native"]) if values.get("native") else None,
+            limits=Limits(*values["limits"]) if values.get("limits") else None,
         )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
 
@@ -287,4 +289,5 @@ def _measured(service: ServiceMetrics) -> dict[str, Any]:
         **({} if service.idle_after is None else {"idle_after": service.idle_after}),
         **({"loaded": service.loaded} if service.loaded else {}),
         **({} if service.native is None else {"native": astuple(service.native)}),
+        **({} if service.limits is None else {"limits": astuple(service.limits)}),
     }

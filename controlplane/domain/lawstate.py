@@ -1,9 +1,11 @@
 """What the autoscaler remembers of a service, as plain values: for its row, and for the input of a stored round."""
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from typing import Any
 
 from autoscaler.law import State
+from autoscaler.limits import Tried
 from autoscaler.observed import NONE, Learned, Scrape
 
 
@@ -21,6 +23,7 @@ def plain(state: State) -> dict[str, Any]:
         "fell_at": state.fell_at,
         **({} if state.idle_since is None else {"idle_since": state.idle_since}),
         **({"advised": [list(advised) for advised in state.advised]} if state.advised else {}),
+        **({} if state.tried is None else {"tried": list(astuple(state.tried))}),
     }
 
 
@@ -35,7 +38,13 @@ def state_of(values: Mapping[str, Any]) -> State:
         fell_at=values["fell_at"],
         idle_since=values.get("idle_since"),
         advised=tuple((at, replicas) for at, replicas in values.get("advised", ())),
+        tried=_tried(*values["tried"]) if values.get("tried") else None,
     )
+
+
+def _tried(limit: int, asked: list[list[Any]], before: list[Any] | None, effect: float, is_known: bool) -> Tried:
+    looks = tuple((at, exact, then) for at, exact, then in asked)
+    return Tried(limit, looks, (before[0], before[1]) if before else None, effect, is_known)
 
 
 def plain_scrape(scrape: Scrape) -> list[Any]:

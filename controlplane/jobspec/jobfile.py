@@ -126,39 +126,54 @@ EXTRA_NAME = Text(128, rf"{DOTTED}/{DEVICE}", "Write domain/name, such as rdma/h
 PORT = Whole(1, 65_535)
 LEVELS = Choice(tuple(level.name.lower() for level in Level if level is not Level.CLUSTER))
 
-GPU_SHARE = Record(
+OF_SHARE = (
+    Field("guarantee", _share("0.3"), "The part of one GPU it always gets, such as 0.3.", REQUIRED),
+    Field("limit", _share("1.0"), "What it may use while the GPU is otherwise idle; the guarantee if absent."),
+    Field("memory", _memory("10Gi"), "GPU memory, such as 10Gi.", REQUIRED),
+)
+GPU_SHARE = Record(OF_SHARE, {"max_limit": "Only a service's limit is raised. Set limit to it, or remove it."})
+SHARE_OF_SERVICE = Record(
     (
-        Field("guarantee", _share("0.3"), "The part of one GPU it always gets, such as 0.3.", REQUIRED),
-        Field("limit", _share("1.0"), "What it may use while the GPU is otherwise idle; the guarantee if absent."),
-        Field("memory", _memory("10Gi"), "GPU memory, such as 10Gi.", REQUIRED),
+        *OF_SHARE,
+        Field(
+            "max_limit",
+            _share("1.0"),
+            "Up to what the limit of its replicas is raised before another one starts; limit if absent.",
+        ),
     )
 )
-RESOURCES = Record(
-    (
-        Field("gpus", Whole(0, MAX_GPUS), "Whole GPUs of each worker. Less than one GPU is a gpu_share."),
-        Field("gpu_share", GPU_SHARE, "A share of one GPU, in place of gpus."),
-        Field(
-            "gpu_model",
-            Items(Text(40, LABEL_TEXT, LABEL_FIX), 20, is_unique=True, takes_one=True),
-            "GPU models allowed, such as [A100, H100]; any if absent.",
+
+
+def _resources(share: Record) -> Record:
+    return Record(
+        (
+            Field("gpus", Whole(0, MAX_GPUS), "Whole GPUs of each worker. Less than one GPU is a gpu_share."),
+            Field("gpu_share", share, "A share of one GPU, in place of gpus."),
+            Field(
+                "gpu_model",
+                Items(Text(40, LABEL_TEXT, LABEL_FIX), 20, is_unique=True, takes_one=True),
+                "GPU models allowed, such as [A100, H100]; any if absent.",
+            ),
+            Field("gpu_memory", _memory("40Gi"), "The least memory of each whole GPU."),
+            Field(
+                "cpu",
+                Quantity(quantities.cpu_milli, 1, 1_024_000, '8 or "500m"', ("1m", "1024"), takes_numbers=True),
+                "CPU cores of each worker, such as 8 or 500m.",
+                1,
+            ),
+            Field("memory", _memory("64Gi"), "Main memory of each worker.", "2Gi"),
+            Field("shared_memory", _memory("16Gi"), "Size of /dev/shm; part of memory."),
+            Field(
+                "extra",
+                Pairs(EXTRA_NAME, Whole(1, MAX_GPUS), 10),
+                "Other devices of each worker that the platform allows, such as {rdma/hca: 1}.",
+            ),
         ),
-        Field("gpu_memory", _memory("40Gi"), "The least memory of each whole GPU."),
-        Field(
-            "cpu",
-            Quantity(quantities.cpu_milli, 1, 1_024_000, '8 or "500m"', ("1m", "1024"), takes_numbers=True),
-            "CPU cores of each worker, such as 8 or 500m.",
-            1,
-        ),
-        Field("memory", _memory("64Gi"), "Main memory of each worker.", "2Gi"),
-        Field("shared_memory", _memory("16Gi"), "Size of /dev/shm; part of memory."),
-        Field(
-            "extra",
-            Pairs(EXTRA_NAME, Whole(1, MAX_GPUS), 10),
-            "Other devices of each worker that the platform allows, such as {rdma/hca: 1}.",
-        ),
-    ),
-    {"gpu": "Write gpus: 1 for whole GPUs, or gpu_share for a part of one."},
-)
+        {"gpu": "Write gpus: 1 for whole GPUs, or gpu_share for a part of one."},
+    )
+
+
+RESOURCES = _resources(GPU_SHARE)
 SECRET = Record(
     (
         Field("name", OBJECT_NAME, "Name of a secret of the team.", REQUIRED),
@@ -289,6 +304,7 @@ HEAD = (
     Field("team", TEAM, "The team whose quota it uses.", REQUIRED),
     Field("priority_class", WORD, "The platform's default class if absent."),
 )
+NEEDS = "What each worker needs, such as {gpus: 1}."
 BODY = (
     Field("command", Items(ARGUMENT, 64), "Replaces the image's entry point."),
     Field("args", Items(ARGUMENT, 256), "Arguments of the command."),
@@ -300,7 +316,7 @@ BODY = (
     Field(
         "run_as_user", Whole(0, 2**31 - 1), "User id that runs it; the image's user if absent, which may not be root."
     ),
-    Field("resources", RESOURCES, "What each worker needs, such as {gpus: 1}.", REQUIRED),
+    Field("resources", RESOURCES, NEEDS, REQUIRED),
     Field("topology", TOPOLOGY, "How close together the workers are: nvlink, node, rack or zone."),
     Field("max_duration", _duration("12h"), "Ends it after so long a running time."),
     Field(
@@ -377,4 +393,10 @@ def _hints(kind: Kind) -> dict[str, str]:
     }
 
 
-RECORDS = {kind: Record((*HEAD, *OWN[kind], *BODY), _hints(kind)) for kind in Kind}
+def _body(kind: Kind) -> tuple[Field, ...]:
+    """The fields of all kinds; a service's share may have more."""
+    of_service = Field("resources", _resources(SHARE_OF_SERVICE), NEEDS, REQUIRED)
+    return tuple(of_service if kind is Kind.INFERENCE and one.name == "resources" else one for one in BODY)
+
+
+RECORDS = {kind: Record((*HEAD, *OWN[kind], *_body(kind)), _hints(kind)) for kind in Kind}

@@ -14,7 +14,20 @@ PROMOTED = 100  # percent of the requests: no canary
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby, _zero, _steps):
+    for rule in (
+        _resources,
+        _gang,
+        _roles,
+        _topology,
+        _times,
+        _names,
+        _volumes,
+        _framework,
+        _standby,
+        _raised,
+        _zero,
+        _steps,
+    ):
         rule(values, faults)
     scaling.check(values, faults)
 
@@ -179,6 +192,19 @@ def _standby(values: Mapping[str, Any], faults: Faults) -> None:
         what = f"standby is {given}, but it is not known how much of a GPU its model takes."
         fix = "Ask for resources: {gpu_share: {guarantee: 1, memory: 20Gi}}, a whole GPU with the memory of the model."
         faults.add("standby", f"{what} {fix}")
+
+
+def _raised(values: Mapping[str, Any], faults: Faults) -> None:
+    """The limit of a service's replicas is raised by the law of replicas, which needs an objective."""
+    asked, at = values["resources"], "resources.gpu_share"
+    share = None if asked is BAD else asked["gpu_share"]
+    if share in (None, BAD) or share.get("max_limit") in (None, BAD):
+        return
+    if values["objective"] is None:
+        what = f"{at}.max_limit is {_part(share['max_limit'])}, but there is no objective to raise the limit by."
+        faults.add(f"{at}.max_limit", f"{what} Add objective, such as {{p95_latency: 500ms}}.")
+    low = share["limit"] if share["limit"] is not None else share["guarantee"]
+    _at_most({**share, "limit": low}, "limit", "max_limit", at, faults, _part)
 
 
 def _zero(values: Mapping[str, Any], faults: Faults) -> None:

@@ -138,6 +138,7 @@ class Spec:
     idle_after: float | None = None  # of a service that may have no replica: s without a request before; else None
     standby: int = 0  # replicas of a service that are kept loaded beyond those that serve, as far as its most allow
     is_native: bool = False  # a service that Kubernetes' own autoscaler scales
+    max_limit: int = 0  # of a service on shares, milli-GPU: up to what its replicas' limit is raised; 0: it is not
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
@@ -168,7 +169,7 @@ class Spec:
         return {
             "workers": {"count": gang.count, "min": gang.min, "max": gang.max},
             **({"roles": roles} if roles else {}),
-            **_normalised(self.resources, self.shared_memory),
+            **_normalised(self.resources, self.shared_memory, self.max_limit),
             "checkpoint_interval_seconds": self.checkpoint.interval,
             "grace_seconds": self.checkpoint.grace,
             "expected_seconds": self.expected_duration,
@@ -187,11 +188,13 @@ class Spec:
         }
 
 
-def _normalised(ask: ResourceRequest, shared_memory: int) -> dict[str, Any]:
+def _normalised(ask: ResourceRequest, shared_memory: int, max_limit: int = 0) -> dict[str, Any]:
     share = ask.share
+    raised = {"max_limit": max_limit} if max_limit else {}
     return {
         "gpus": ask.gpus,
-        "gpu_share": share and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory},
+        "gpu_share": share
+        and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory, **raised},
         "gpu_milli": ask.milli,
         "gpu_memory_mib": ask.gpu_memory,
         "cpu_milli": ask.cpu_milli,
@@ -363,6 +366,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         idle_after=counts.idle_after(kind, values),
         standby=counts.standby(kind, values),
         is_native=is_native(values),
+        max_limit=(values["resources"]["gpu_share"] or {}).get("max_limit") or 0,
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,

@@ -81,6 +81,7 @@ _BETWEEN: tuple[tuple[frozenset[str], tuple[Rule, ...]], ...] = (
         ),
     ),
     (frozenset({"guarantee", "limit"}), (_at_most("guarantee", "limit"),)),
+    (frozenset({"limit", "max_limit"}), (_at_most("limit", "max_limit"),)),
     (frozenset({"min", "max"}), (_at_most("min", "max"),)),
     (frozenset({"count", "min"}), (_at_most("min", "count"),)),
     (frozenset({"count", "max"}), (_at_most("count", "max"),)),

@@ -115,12 +115,8 @@ def _shrink(changes: Changes, row: State, decision: Shrink) -> None:
 
 def _scale(changes: Changes, row: State, decision: Scale) -> None:
     """Another number of replicas: more are left to the scheduler, of less the decision names those that leave."""
-    data: dict[str, Any] = {"before": row.workers, "after": decision.workers}
+    data = _noted(changes, row, decision)
     staying = [seat for seat in changes.live(row) if seat.state != LEAVING]
-    changes.change(row, workers=decision.workers)
-    if decision.awake is not None:
-        data |= {"awake_before": row.awake, "awake": decision.awake}
-        changes.change(row, awake=decision.awake)
     told: dict[str, Any] = {"kind": "Scaled", "message": decision.message, "data": data}
     if decision.workers > len(staying) and row.phase != Phase.SCALING and may_move(row.phase, Phase.SCALING):
         changes.move(row, Phase.SCALING, **told)
@@ -136,8 +132,25 @@ def _scale(changes: Changes, row: State, decision: Scale) -> None:
             order = canaries.surplus(row, order)
         leavers = order[: max(0, len(staying) - decision.workers - row.surge)]
     vacate(changes, row, sorted(leavers, key=lambda seat: seat.rank))
+    kept = [seat for seat in staying if seat not in leavers]
     if decision.awake is not None:
-        _rotate(changes, row, [seat for seat in staying if seat not in leavers], decision.asleep)
+        _rotate(changes, row, kept, decision.asleep)
+    ranks = [seat.rank for seat in kept if seat.state == BOUND]
+    if decision.limit is not None and ranks:  # those that are yet to be placed start with it
+        changes.act("limit", row, ranks)
+
+
+def _noted(changes: Changes, row: State, decision: Scale) -> dict[str, Any]:
+    """What is wanted from now on, in the row; what was and is, for the event."""
+    data: dict[str, Any] = {"before": row.workers, "after": decision.workers}
+    changes.change(row, workers=decision.workers)
+    if decision.awake is not None:
+        data |= {"awake_before": row.awake, "awake": decision.awake}
+        changes.change(row, awake=decision.awake)
+    if decision.limit is not None:
+        data |= {"limit_before": row.share_limit, "limit": decision.limit}
+        changes.change(row, share_limit=decision.limit)
+    return data
 
 
 def _rotate(changes: Changes, row: State, seats: Sequence[Seat], asleep: Sequence[int]) -> None:

@@ -31,6 +31,7 @@ class State:
     next_rank: int
     gpus: int
     share_guarantee: int  # milli-GPU; 0: whole GPUs
+    share_limit: int  # of a service's replicas now, milli-GPU; it may be raised
     workers: int  # wanted
     workers_min: int  # the least; of a service 0 where it may have no replica while nothing comes
     roles: Sequence[Any]  # further pod sets, as controlplane/jobspec/podsets.py writes them

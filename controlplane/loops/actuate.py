@@ -94,6 +94,8 @@ def _call(cluster: Cluster, command: Command) -> None:
         case "resize":
             for rank in command.ranks:
                 cluster.resize(command.workload, command.attempt, rank, command.cpu_milli, command.memory)
+        case "limit":
+            cluster.limit(command.workload, command.attempt, command.ranks, command.milli)
         case "cordon":
             cluster.cordon(command.node, command.on)
         case _:

@@ -99,4 +99,6 @@ def record(decision: Scale | Shrink | Evict) -> dict[str, Any]:
         del kept["leaving"]
         if decision.awake is None:
             del kept["awake"], kept["asleep"]
+        if decision.limit is None:
+            del kept["limit"]
     return {"kind": type(decision).__name__, **kept}

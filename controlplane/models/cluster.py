@@ -39,6 +39,9 @@ class Node(models.Model):
     schedulable = models.BooleanField(default=True)
     lost_gpus = models.JSONField(default=list, help_text="Indices of unhealthy devices")
     takes_shares = models.BooleanField(default=True, db_default=True, help_text="Labelled for shares of its GPUs")
+    enforces_limits = models.BooleanField(
+        default=False, db_default=False, help_text="Something on it says that it holds a share to its limit"
+    )
 
     def __str__(self) -> str:
         return self.name

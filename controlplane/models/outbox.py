@@ -6,7 +6,9 @@ from django.db import models
 class Action(models.Model):
     """One command for the cluster, written with the decision, performed after it, safe to repeat."""
 
-    verb = models.CharField(max_length=10, help_text="start, stop, resize, wake, sleep, split, address or cordon")
+    verb = models.CharField(
+        max_length=10, help_text="start, stop, resize, limit, wake, sleep, split, address or cordon"
+    )
     workload = models.UUIDField(null=True)
     attempt = models.PositiveIntegerField(default=0)
     payload = models.JSONField(default=dict)

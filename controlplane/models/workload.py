@@ -32,7 +32,10 @@ class Workload(models.Model):
     # what one worker asks, and how many (columns, so that a snapshot reads no JSON)
     gpus = models.PositiveSmallIntegerField(default=0)
     share_guarantee = models.PositiveSmallIntegerField(default=0, help_text="milli-GPU; 0 = not a share")
-    share_limit = models.PositiveSmallIntegerField(default=0)
+    share_limit = models.PositiveSmallIntegerField(
+        default=0,
+        help_text="milli-GPU, as it is now: of a service the autoscaler may raise it (lifecycle/decisions.py)",
+    )
     gpu_memory = models.PositiveIntegerField(default=0, help_text="MiB: of the share, or least of each whole GPU")
     gpu_models = models.JSONField(default=list)
     cpu_milli = models.PositiveIntegerField(default=0)

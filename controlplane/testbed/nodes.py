@@ -83,6 +83,7 @@ def _labels(node: Node) -> dict[str, str]:
         "topology.kubernetes.io/zone": node.zone,
         "weft.dev/nvlink": str(node.nvlink),
         "weft.dev/shares": "true" if node.takes_shares else "",
+        "weft.dev/shares-enforced": "true" if node.takes_shares and node.enforces_limits else "",
     }
     return {name: value for name, value in labels.items() if value}
 

@@ -19,7 +19,7 @@ from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import months, sla, standings
 from controlplane.queries.tenancy.platform import TooMany
-from controlplane.queries.workloads import objectiveprice, scaler, serving, sleeping, standby
+from controlplane.queries.workloads import limits, objectiveprice, scaler, serving, sleeping, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
@@ -62,6 +62,7 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "standby": standby.of_service(w, now),
         "sleep": sleeping.of_service(w),
         "scaler": scaler.of_service(w),
+        "limit": limits.of_service(w),
         "view": request.GET.get("view", ""),
         "rows": _rows(w, now) if request.GET.get("view") == "table" else (),
         "has_windows": serving.has_windows(now, uid),
@@ -283,7 +284,7 @@ def _listed(one: serving.Listed) -> dict[str, Any]:
 def _decided(event: Any) -> str:
     """ "2 → 3 replicas: the p95 was 240 ms over 3 min"."""
     before, after = event.data.get("before"), event.data.get("after")
-    if "awake" in event.data:  # with standby its own words say how many serve
+    if "awake" in event.data or "limit" in event.data:  # its own words say how many serve, or what is raised
         return str(event.message)
     if before is None or after is None:
         return str(event.message)

@@ -46,6 +46,7 @@ class Node:
     lost: tuple[int, ...] = ()  # indices of unhealthy devices
     takes_whole: bool = True  # whether new work with whole GPUs may go there
     takes_shares: bool = True  # likewise shares
+    enforces_limits: bool = True  # whether something on it holds a share to its limit; the scheduler does not ask
 
     @property
     def is_usable(self) -> bool:

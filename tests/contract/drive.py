@@ -1,6 +1,7 @@
 """What the contract tests need of an adapter beside the two ports: let time pass, break a node, say what a pod does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from controlplane.cluster.port import Cluster, Observation, PodPhase, PodSeen, PodSpec, pod_name
@@ -46,6 +47,12 @@ class Drive(Protocol):
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """The CPU (milli) and memory (MiB) that the cluster gives a worker."""
+
+    def limit(self, workload: str, attempt: int, rank: int) -> int:
+        """The milli-GPU that a worker on a share is said to use at most."""
+
+    def enforce(self, node: str, *, on: bool) -> None:
+        """Have a node say that what is on it holds shares to their limits, or not."""
 
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         """Which revision of a service gets how many percent of its requests; None: they are not split."""
@@ -114,6 +121,13 @@ class SimulatedDrive:
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         return self.cluster.size(workload, attempt, rank)
+
+    def limit(self, workload: str, attempt: int, rank: int) -> int:
+        return self.cluster.limit_of(workload, attempt, rank)
+
+    def enforce(self, node: str, *, on: bool) -> None:
+        known = next(one for one in self.cluster.observe(None).nodes if one.name == node)
+        self.cluster.add_nodes([replace(known, enforces_limits=on)])
 
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         return self.cluster.split_of(workload)

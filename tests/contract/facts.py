@@ -41,6 +41,13 @@ def _size(scene: Scene, name: str, cores: str, memory: str) -> bool:
     }
 
 
+def _limit(scene: Scene, name: str, part: str) -> bool:
+    """As the cluster has those of its workers that run and stay."""
+    seats = [seat for seat in scene.seats(name) if (seat.state, seat.pod_phase) == ("Bound", "Running")]
+    told = {scene.drive.limit(scene.uid(name), seat.attempt, seat.rank) for seat in seats}
+    return told == {round(1000 * float(part))}
+
+
 def _printed(scene: Scene, name: str) -> bool:
     return bool(scene.drive.cluster.logs(scene.uid(name), scene.fresh(name).attempt, 0, 5, None))
 
@@ -100,6 +107,7 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) waits as (\w+)": _waits,
     r"(\S+) has (\d+) failures?": _failures,
     r"(\S+) has (\d+) cores? and (\d+) MiB": _size,
+    r"(\S+) may use (0\.\d+) of its GPUs?": _limit,
     r"(\S+) has printed lines": _printed,
     r"(\S+) runs elsewhere": _elsewhere,
     r"(\S+) has (\d+) usable GPUs": _usable,

@@ -11,6 +11,7 @@ from controlplane.cluster.port import PodUse, RevisionUse
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.models import Workload
 from controlplane.queries.scheduling.scaling import WINDOW_SECONDS
+from gpushare.gpu import WHOLE
 
 
 @dataclass
@@ -35,9 +36,11 @@ class Fed(Unmeasured):
         return tuple(self._pod(uid) for uid in workloads if uid in self.used)
 
     def _scrape(self, uid: str) -> Scrape:
-        """Of a service whose replicas take one request at once."""
+        """Of a service whose replicas take one request at once, for so long, or for so much of the GPU they may use."""
         told = self.served[uid]
-        came, seconds = WINDOW_SECONDS * float(told["requests_per_second"]), float(told["request_seconds"])
+        came = WINDOW_SECONDS * float(told["requests_per_second"])
+        part = Workload.objects.get(pk=uid).share_limit / WHOLE
+        seconds = float(told["gpu_seconds"]) / part if "gpu_seconds" in told else float(told["request_seconds"])
         running = int(told.get("running", 1))
         counts = counted(np.array([seconds]), np.array([round(came)]))
         return Scrape(self.now(), WINDOW_SECONDS, came, came * seconds, counts, int(told["waiting"]), running, running)

@@ -78,6 +78,10 @@ class Mortal:
         """As the cluster's."""
         self._real.split(split)
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """As the cluster's."""
+        self._real.limit(workload, attempt, ranks, milli)
+
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """As the cluster's."""
         self._real.rotate(workload, attempt, ranks, on=on)

@@ -11,7 +11,7 @@ from controlplane.cluster.images import is_broken
 from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
-from controlplane.cluster.kubernetes.nodes import LOST_GPUS
+from controlplane.cluster.kubernetes.nodes import ENFORCED, LOST_GPUS
 from controlplane.cluster.lifecycle import LOST_EXIT
 from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
@@ -116,6 +116,15 @@ class KubernetesDrive:
         (container,) = self._pod(workload, attempt, rank)["status"]["containerStatuses"]
         amounts = container["resources"]["limits"]
         return quantities.milli(amounts["cpu"]), quantities.mebibytes(amounts["memory"])
+
+    def limit(self, workload: str, attempt: int, rank: int) -> int:
+        """As what enforces shares reads it."""
+        return int(self._pod(workload, attempt, rank)["metadata"]["annotations"][names.LIMIT])
+
+    def enforce(self, node: str, *, on: bool) -> None:
+        """By the label that such a back-end sets."""
+        body = {"metadata": {"labels": {ENFORCED: "true" if on else None}}}
+        self.server.request("PATCH", f"/api/v1/nodes/{node}", body, content_type="application/merge-patch+json")
 
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         """As the activators read it."""

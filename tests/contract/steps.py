@@ -91,6 +91,10 @@ def _restore_node(scene: Scene, node: str) -> None:
     scene.drive.restore_node(node)
 
 
+def _enforce(scene: Scene, no: str, node: str) -> None:
+    scene.drive.enforce(_node(scene, node), on=not no)
+
+
 def _lose_gpu(scene: Scene, name: str) -> None:
     seat = next(seat for seat in scene.seats(name) if seat.gpus)
     scene.drive.lose_gpu(seat.node, seat.gpus[0])
@@ -132,6 +136,7 @@ STEPS: dict[str, Callable[..., None]] = {
     r"lose node (\S+)|lose (node of \S+)": lambda scene, *one: _lose_node(scene, "".join(one)),
     r"restore node (\S+)": _restore_node,
     r"lose GPU of (\S+)": _lose_gpu,
+    r"(un)?enforce shares on (.+)": _enforce,
     r"measure (\S+)": _measure,
     r"use (\S+)": _use,
     r"kill the worker": _kill,

@@ -15,6 +15,7 @@ Below a step stands what happens because of it: for each workload all of its eve
 none. A workload that is not named has no event. Then facts may follow, which hold at the end of the step:
 
     low holds 8 GPUs            low has 4 workers          low waits as Fragmented      low has 0 failures
+    low may use 0.5 of its GPU  (each worker on a share)
     low has printed lines       low runs elsewhere         (on other nodes than at its start)
     low is of revision 2        each of its replicas     low has 1 replica of revision 2
     low sends 25 % of requests to revision 2             low splits no requests
@@ -28,11 +29,13 @@ Steps:
                                            it ends by itself, with `exit_code`, `slow: yes` that its start takes a while
     stop | suspend | resume | requeue NAME                     drain | cordon | uncordon NODE
     lose node NODE    restore node NODE    lose GPU of NAME    a GPU of its first worker that has one
+    enforce | unenforce shares on NODE     what is on it says that it holds shares to their limits, or nothing does
     resize NAME {cpu: 2}                   each worker gets so much from now on
     change NAME {image: "registry.example/chat:2"}   fields of a service's job file; `undo NAME` goes back. An image of
                                            the tag `broken` starts and never answers
     measure NAME {requests_per_second: 9}  what is measured of a service from now on; {revisions: {2: [90, 80]}} says
-                                           how many requests a revision has answered, and how many were late or failed
+                                           how many requests a revision has answered, and how many were late or failed;
+                                           {gpu_seconds: 0.1} is what a request takes of a whole GPU
     use NAME {cpu_milli: 0}                what is measured of a workload's pods from now on
     kill the worker                        the process of the loops dies at once, and another takes its place;
     kill the worker before | after start | stop of NAME    or it dies in the midst of its next command of that kind

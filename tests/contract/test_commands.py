@@ -56,6 +56,30 @@ def test_a_replica_that_is_out_of_rotation_goes_on_and_may_be_told_twice(drive: 
     assert [p.phase for p in drive.cluster.observe(cursor).pods if p.phase != PodPhase.RUNNING] == []
 
 
+def test_a_share_may_be_told_again_and_again_what_it_may_use(drive: Drive) -> None:
+    served = drive.job_file(Kind.INFERENCE)
+    served["normalised"] = {**served.get("normalised", {}), "gpu_share": {"guarantee": 300, "limit": 300}}
+    shares = {"milli": 300, "gpu_memory": 1024, "spec": served}
+    run(drive, [pod(drive, rank=rank, gpus=(0,), limit=300 + 100 * rank, **shares) for rank in (0, 1)])
+    assert [drive.limit("w", 1, rank) for rank in (0, 1)] == [300, 400]
+    cursor = drive.cluster.observe(None).cursor
+    for milli in (700, 700, 350):
+        drive.cluster.limit("w", 1, [1], milli)
+        drive.until(lambda milli=milli: [drive.limit("w", 1, rank) for rank in (0, 1)] == [300, milli])
+    drive.cluster.limit("w", 1, [7], 500)
+    drive.cluster.limit("stranger", 1, [0], 500)
+    assert [p.phase for p in drive.cluster.observe(cursor).pods if p.phase != PodPhase.RUNNING] == []
+
+
+def test_a_node_says_whether_it_holds_shares_to_their_limits(drive: Drive) -> None:
+    for on in (False, True):
+        cursor = drive.cluster.observe(None).cursor
+        drive.enforce("b", on=on)
+        drive.until(lambda cursor=cursor: bool(drive.cluster.observe(cursor).nodes))
+        said = {node.name: node.enforces_limits for node in drive.cluster.observe(None).nodes}
+        assert said == {"a": True, "b": on, "c": True}
+
+
 def test_an_address_stays_without_a_replica_until_it_is_given_up(drive: Drive) -> None:
     served = drive.job_file(Kind.INFERENCE) | {"replicas": {"min": 0, "max": 1}, "gateway": {"slots": 1}}
     run(drive, [pod(drive, spec=served)])

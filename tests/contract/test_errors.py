@@ -23,7 +23,9 @@ def drive(kubernetes: TestCluster) -> Iterator[KubernetesDrive]:
 
 
 def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happens(drive: KubernetesDrive) -> None:
-    run(drive, gang(drive, 2))
+    share = drive.job_file(Kind.INFERENCE)
+    share["normalised"] = {**share.get("normalised", {}), "gpu_share": {"guarantee": 300, "limit": 300}}
+    run(drive, [*gang(drive, 2), pod(drive, "s", gpus=(7,), milli=300, gpu_memory=1024, spec=share)])
     cluster, server = drive.cluster, drive.server
     before = cluster.now()
     cursor = cluster.observe(None).cursor
@@ -34,6 +36,7 @@ def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happen
         "publish": lambda: cluster.publish([Note("w", TEAM, "Waiting", "Waits.")]),
         "stop": lambda: cluster.stop("w", 1, [0, 1], 5.0),
         "resize": lambda: cluster.resize("w", 1, 0, 8000, 32_768),
+        "limit": lambda: cluster.limit("s", 1, [0], 500),
         "split": lambda: cluster.split(Split("w", "work", TEAM, 2, 1, None)),
         "rotate": lambda: cluster.rotate("w", 1, [0], on=True),
         "keep_address": lambda: cluster.keep_address(Address("w", "work", TEAM), on=True),
@@ -49,7 +52,7 @@ def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happen
     assert cluster.now() >= before
     server.start("apiserver")
     after = cluster.observe(None)
-    assert {p.name: p.phase for p in after.pods} == {"w-1-0": PodPhase.RUNNING, "w-1-1": PodPhase.RUNNING}
+    assert {p.name: p.phase for p in after.pods} == dict.fromkeys(("w-1-0", "w-1-1", "s-1-0"), PodPhase.RUNNING)
     assert all(node.is_usable for node in after.nodes)
     assert cluster.observe(cursor).pods == ()
     assert (drive.size("w", 1, 0), drive.told("w", 1, 0)) == ((4000, 16_384), [])

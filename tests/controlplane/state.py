@@ -135,6 +135,9 @@ class PodCluster:
         self._answer()
         self.splits.append(split)
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        self.calls.append(("limit", f"{workload}-{attempt}", tuple(ranks), milli))
+
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         self.calls.append(("rotate", f"{workload}-{attempt}", tuple(ranks), on))
 

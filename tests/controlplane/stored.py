@@ -77,6 +77,7 @@ def _node(node: Node, pool: NodePool) -> NodeRow:
         schedulable=node.schedulable,
         lost_gpus=list(node.lost),
         takes_shares=node.takes_shares,
+        enforces_limits=node.enforces_limits,
     )
 
 

@@ -25,8 +25,9 @@ def service(workers: int) -> State:
     values: dict[str, Any] = {name: None for name in State.__dataclass_fields__ if name not in ("seen", "changed")}
     values |= {
         "id": "chat", "name": "chat", "kind": Kind.INFERENCE, "phase": Phase.RUNNING, "version": 1, "attempt": 1,
-        "next_rank": workers, "gpus": 1, "share_guarantee": 0, "workers": workers, "roles": (), "retries": 0,
-        "failures": 0, "queued_at": 0.0, "attained": 0, "grace_seconds": 30.0, "preempted_at": [], "preempted_by": [],
+        "next_rank": workers, "gpus": 1, "share_guarantee": 0, "share_limit": 0, "workers": workers, "roles": (),
+        "retries": 0, "failures": 0, "queued_at": 0.0, "attained": 0, "grace_seconds": 30.0,
+        "preempted_at": [], "preempted_by": [],
         "finishing": False, "moving": False, "reserved_after": [], "unmet": [], "intent": "", "reason": "",
         "message": "", "reason_at": 0.0, "cpu_milli": 1, "memory": 1, "managed_by": "", "revision": 1, "surge": 0,
     }  # fmt: skip

@@ -36,8 +36,13 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
         output.show([workload], (), form) if form == Format.NAME else output.dump(document, form)
         return
     now = str(client.cluster().get("now") or "")
-    service = (*_objective(client, workload), *_sleep(client, workload), *_native(client, workload))
-    service = (*service, *_revision(client, workload))
+    service = (
+        *_objective(client, workload),
+        *_sleep(client, workload),
+        *_native(client, workload),
+        *_limit(client, workload),
+        *_revision(client, workload),
+    )
     output.say(output.pairs([*_facts(workload, now), *service]))
     _section("Spec", _spec(workload.document.get("spec") or {}))
     _section("Placement", _placement(placement))
@@ -128,6 +133,15 @@ def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     except NotFound:  # a server of before revisions
         return []
     return [("Revision", revise.progress(found) or str(found["revision"]))]
+
+
+def _limit(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
+    """What replicas on shares may use of their GPUs, where the autoscaler raises it; nothing for others."""
+    share = (workload.document.get("resources") or {}).get("gpu_share") or {}
+    if workload.type != "inference" or workload.has_ended or not share.get("max_limit"):
+        return []
+    limit = client.autoscaling(workload.uid).get("raised_limit")
+    return [("Limit", str(limit["sentence"]))] if limit else []
 
 
 def _sleep(client: "Client", workload: "Workload") -> list[tuple[str, str]]:

@@ -44,6 +44,9 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     gpu_model: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Allowed GPU model; repeatable.")] = None,
     gpu_share: Annotated[float | None, typer.Option(help="Guaranteed part of one GPU, such as 0.3.")] = None,
     gpu_share_limit: Annotated[float | None, typer.Option(help="Most of the GPU that a share may use if idle.")] = None,
+    gpu_share_max_limit: Annotated[
+        float | None, typer.Option(help="Of a service: up to what the limit is raised before another replica starts.")
+    ] = None,
     gpu_memory: Annotated[str, typer.Option(help="GPU memory, such as 10Gi: of a share, else the minimum.")] = "",
     cpu: Annotated[str, typer.Option(help="CPU cores per worker, such as 8 or 500m.")] = "",
     memory: Annotated[str, typer.Option(help="Memory per worker, such as 64Gi.")] = "",

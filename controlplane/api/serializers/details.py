@@ -6,6 +6,7 @@ from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
 from controlplane.api.serializers.platform import Gpu
 from controlplane.api.serializers.workloads import PHASES, Answer, Event, ExpectedStart, Page
+from gpushare.gpu import Enforcer
 
 
 class Round(Answer):
@@ -327,6 +328,20 @@ class Native(Answer):
     seen_at = s.DateTimeField(allow_null=True, help_text="Cluster clock of the newest look at it.")
 
 
+class RaisedLimit(Answer):
+    """What replicas on shares may use of their GPUs while others leave it idle, as the autoscaler raises it."""
+
+    now_milli = s.IntegerField(help_text="Milli-GPU that each replica may use now.")
+    least_milli = s.IntegerField(help_text="The job file's limit.")
+    most_milli = s.IntegerField(help_text="The job file's max_limit.")
+    cap_milli = s.IntegerField(help_text="The most that it may be now: what the replicas' GPUs have beside others.")
+    enforced_by = s.ChoiceField(
+        [one.value for one in Enforcer],
+        help_text="Advisory: nothing holds a replica to its limit, so it is not raised.",
+    )
+    sentence = s.CharField(help_text="The same in words.")
+
+
 class Autoscaling(Answer):
     """How many replicas a service may have, should have and has; the newest changes first."""
 
@@ -337,6 +352,7 @@ class Autoscaling(Answer):
     sleep = Sleep(allow_null=True, help_text="Null for a service that always has a replica.")
     native = Native(allow_null=True, help_text="Null for a service that Weft scales.")
     standby = Standby(allow_null=True, help_text="Null for a service without.")
+    raised_limit = RaisedLimit(allow_null=True, help_text="Null for a service whose limit is not raised.")
     changes = Scaled(many=True)
 
 

@@ -55,7 +55,10 @@ class ShareList(Page):
     results = TeamShare(many=True)
 
 
-ENFORCED_BY = "What holds a share to its part of a GPU (advisory: nothing); null where no share may go."
+ENFORCED_BY = (
+    "What holds a share to its part of a GPU (advisory: nothing; back-end: software on the node that says so); null "
+    "where no share may go."
+)
 
 
 class Budget(Answer):

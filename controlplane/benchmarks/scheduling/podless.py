@@ -130,6 +130,9 @@ class Podless:
         """Nothing is shared."""
         return frozenset()
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """Nothing to do."""
+
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Nothing to do."""
 

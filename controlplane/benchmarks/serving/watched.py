@@ -215,6 +215,9 @@ class WatchedCluster(KubernetesCluster):
         """Nothing is shared."""
         return frozenset()
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """Nothing to do."""
+
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Nothing to do."""
 

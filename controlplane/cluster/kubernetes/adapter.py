@@ -246,6 +246,17 @@ class KubernetesCluster:
         if worker is not None and worker.is_placed and not worker.is_over:
             self._calls.call(self._binder.resize(worker, cpu_milli, memory))
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """Write it in these replicas' annotations, where what enforces shares on their nodes reads it."""
+        if ranks:
+            self._watching()
+            self._calls.call(self._limit(workload, attempt, ranks, milli))
+
+    async def _limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        for worker in await self._workers(workload, attempt, ranks):
+            if worker.has_share and not worker.is_over:
+                await self._binder.limit(worker, milli)
+
     def split(self, split: Split) -> None:
         """Write it on the service's Service, where the activator reads it, or into Istio's objects."""
         self._calls.call(serving.split(self._calls, split, names.namespace(split.namespace, self._prefix)))

@@ -253,10 +253,17 @@ class Binder:
             if error.status != 404:
                 raise
 
+    async def limit(self, worker: Worker, milli: int) -> None:
+        """Say on this very pod what its share may use at most; what enforces it reads it there. A gone one is done."""
+        await self._annotate_or_label(worker, {"annotations": {names.LIMIT: str(milli)}})
+
     async def rotate(self, worker: Worker, *, on: bool) -> None:
         """Have the Service send requests to this very pod, or not; one that is gone is done."""
+        await self._annotate_or_label(worker, {"labels": {names.SERVING: "true" if on else "false"}})
+
+    async def _annotate_or_label(self, worker: Worker, given: Json) -> None:
         path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}"
-        body = {"metadata": {"uid": worker.uid, "labels": {names.SERVING: "true" if on else "false"}}}
+        body = {"metadata": {"uid": worker.uid, **given}}
         try:
             await self._api.request("PATCH", path, body, kind=STRATEGIC)
         except RefusedError as error:

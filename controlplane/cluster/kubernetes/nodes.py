@@ -13,6 +13,7 @@ Json = Mapping[str, Any]
 
 POOL = "weft.dev/pool"
 SHARES = "weft.dev/shares"  # "true": its GPUs may be shared
+ENFORCED = "weft.dev/shares-enforced"  # "true": what shares them there holds each to its limit, and follows a change
 RACK = "weft.dev/rack"
 NVLINK = "weft.dev/nvlink"  # devices in one NVLink domain
 LOST_GPUS = "weft.dev/lost-gpus"  # annotation: indices of devices that are broken, where something knows them
@@ -60,6 +61,7 @@ def machine_of(thing: Json) -> Machine:
             schedulable=not spec.get("unschedulable") and not any(map(_repels, spec.get("taints") or ())),
             lost=lost,
             takes_shares=labels.get(SHARES) == "true",
+            enforces_limits=labels.get(ENFORCED) == "true",
         ),
         version=int(version) if version.isdigit() else 0,
         unknown_lost=max(0, gpus - whole(allocatable.get(names.GPU_RESOURCE)) - len(lost)),

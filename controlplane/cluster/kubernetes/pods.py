@@ -77,6 +77,8 @@ def _limit(pod: PodSpec) -> int:
     """Milli-GPU that a share may use while the others on its device leave them idle."""
     if pod.is_lent:
         return WHOLE
+    if pod.limit:
+        return max(pod.milli, pod.limit)
     share = _normalised(pod)["gpu_share"]
     limit = share.get("limit") if isinstance(share, Mapping) else None
     return max(pod.milli, int(limit or 0))

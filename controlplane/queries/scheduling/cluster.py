@@ -73,11 +73,14 @@ class NodeRow:
     schedulable: bool
     gpus: tuple[GpuRow, ...]
     takes: tuple[str, ...] = ()  # for what new work may take its GPUs: whole, shares
+    enforces_limits: bool = False  # whether something on it says that it holds shares to their limits
 
     @property
     def enforced_by(self) -> str | None:
         """What holds a share on it to its part; None where none may go."""
-        return Enforcer.ADVISORY.value if "shares" in self.takes else None
+        if "shares" not in self.takes:
+            return None
+        return (Enforcer.BACK_END if self.enforces_limits else Enforcer.ADVISORY).value
 
     @property
     def held(self) -> int:
@@ -223,6 +226,7 @@ def row(
         n.schedulable,
         gpus,
         _takes(n),
+        n.enforces_limits,
     )
 
 

@@ -15,7 +15,7 @@ from autoscaler.observed import Scrape, Signal
 from controlplane.domain import lawstate
 from controlplane.jobspec.scaling import is_native
 from controlplane.models import Placement, PlacementState, ServiceScaler, ServiceState, Workload, bulk
-from controlplane.queries.scheduling import coldstart
+from controlplane.queries.scheduling import coldstart, rooms
 from scheduler.model.workload import ACTIVE, Kind
 
 WINDOW_SECONDS = 60.0  # of a ServiceWindow row
@@ -28,13 +28,15 @@ class Promise:
     """What a service's job file says of scaling. objective: None: it has none.
 
     idle_after: s without a request until it may have no replica; None: it always has one, or a revision is being
-    brought in, which is judged by the replicas that it has. may_sleep: whether it may ever have none.
+    brought in, which is judged by the replicas that it has. may_sleep: whether it may ever have none. limits: the least
+    and the most of its replicas' limit, milli-GPU; None: it is not raised.
     """
 
     objective: Mapping[str, Any] | None
     idle_after: float | None = None
     may_sleep: bool = False
     native: Native | None = None  # how Kubernetes' own autoscaler scales it; None: Weft does
+    limits: tuple[int, int] | None = None
 
 
 def serving() -> dict[str, Promise]:
@@ -47,8 +49,9 @@ def serving() -> dict[str, Promise]:
 def _promise(spec: Mapping[str, Any], rollout: Any) -> Promise:
     told = spec["normalised"]
     idle_after = told.get("scale_to_zero_after_seconds")
+    idle = None if rollout is not None else idle_after
     native = Native((told.get("gateway") or {}).get("slots"), is_played=is_played()) if is_native(spec) else None
-    return Promise(told["objective"], None if rollout is not None else idle_after, idle_after is not None, native)
+    return Promise(told["objective"], idle, idle_after is not None, native, rooms.raised(told))
 
 
 def is_played() -> bool:
@@ -65,6 +68,7 @@ def metrics(
     began |= coldstart.learned([UUID(uid) for uid, promise in services.items() if promise.may_sleep])
     ready, loaded = _running(uids)
     targets = _targets([UUID(uid) for uid, promise in services.items() if promise.native is not None])
+    limits = rooms.limits({UUID(uid): promise.limits for uid, promise in services.items() if promise.limits})
     return Metrics(
         {
             uid: ServiceMetrics(
@@ -78,6 +82,7 @@ def metrics(
                 idle_after=promise.idle_after,
                 loaded=loaded.get(uid, ()),
                 native=promise.native and replace(promise.native, target=targets.get(uid)),
+                limits=limits.get(uid),
             )
             for uid, promise in services.items()
         }

@@ -78,7 +78,7 @@ def frame(known: History | None = None) -> Frame:
     """Nodes, teams, quotas and shares; with what is `known` of history, else with what ended workloads teach now."""
     nodes = NodeRow.objects.order_by("name").values_list(
         "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
-        "ready", "schedulable", "lost_gpus", "takes_shares", "pool__takes",
+        "ready", "schedulable", "lost_gpus", "takes_shares", "enforces_limits", "pool__takes",
     )  # fmt: skip
     teams = TeamRow.objects.order_by("name").values_list("name", "parent__name", "shares_with_others")
     quotas = QuotaRow.objects.order_by("team__name", "pool__name").values_list(
@@ -95,11 +95,9 @@ def frame(known: History | None = None) -> Frame:
 
 
 def _node(values: Sequence[Any]) -> Node:
-    *machine, lost, is_labelled, takes = values
-    found = Node(*(*machine, tuple(lost)))
-    if takes == Takes.BOTH and is_labelled:  # the usual case
-        return found
-    return replace(found, takes_whole=takes != Takes.SHARES, takes_shares=is_labelled and takes != Takes.WHOLE)
+    *machine, lost, is_labelled, enforces, takes = values
+    takes_shares = is_labelled and takes != Takes.WHOLE
+    return Node(*(*machine, tuple(lost), takes != Takes.SHARES, takes_shares, enforces))
 
 
 _COLUMNS = (

@@ -81,4 +81,5 @@ def _pod(row: Workload, rank: int) -> PodSpec:
         memory=ask.memory,
         namespace=row.team.name,
         spec=row.spec,
+        limit=ask.share.limit if ask.share else 0,
     )

@@ -108,6 +108,7 @@ class PoolRow:
     held: int
     takes: Takes = Takes.BOTH
     labelled: int = 0  # nodes that are labelled for shares
+    enforcing: int = 0  # of these, nodes that say that they hold shares to their limits
 
     @property
     def share_nodes(self) -> int:
@@ -116,8 +117,10 @@ class PoolRow:
 
     @property
     def enforced_by(self) -> str | None:
-        """What holds a share in it to its part; None where none may go."""
-        return Enforcer.ADVISORY.value if self.share_nodes else None
+        """What holds a share in it to its part, on each node that takes shares; None where none may go."""
+        if not self.share_nodes:
+            return None
+        return (Enforcer.BACK_END if self.enforcing == self.labelled else Enforcer.ADVISORY).value
 
     @property
     def promised_too_much(self) -> int:
@@ -187,11 +190,12 @@ def tree(
 def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRow, ...]:
     """Node pools with what they have and what is promised."""
     healthy: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    labelled = Counter[int]()
-    machines = Node.objects.values_list("pool_id", "gpu_count", "lost_gpus", "ready", "takes_shares")
-    for pool, gpus, lost, ready, takes_shares in machines:
+    labelled, enforcing = Counter[int](), Counter[int]()
+    columns = ("pool_id", "gpu_count", "lost_gpus", "ready", "takes_shares", "enforces_limits")
+    for pool, gpus, lost, ready, takes_shares, enforces in Node.objects.values_list(*columns):
         nodes, total = healthy[pool]
         labelled[pool] += takes_shares and gpus > 0
+        enforcing[pool] += takes_shares and gpus > 0 and enforces
         healthy[pool] = (nodes + 1, total + (gpus - len(lost)) * WHOLE * ready)
     parents = dict(Team.objects.values_list("pk", "parent_id"))
     nominal = _nominal()
@@ -209,6 +213,7 @@ def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRo
             held=held[p.name],
             takes=Takes(p.takes),
             labelled=labelled[p.pk],
+            enforcing=enforcing[p.pk],
         )
         for p in NodePool.objects.order_by("name")
     )

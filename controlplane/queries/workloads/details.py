@@ -13,7 +13,7 @@ from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Cycle, Event, Gpu, Placement, PlacementState, ServiceWindow, Workload
 from controlplane.queries.scheduling import forecasts, policies, snapshot
-from controlplane.queries.workloads import measured, scaler, sleeping, standby, whatif
+from controlplane.queries.workloads import limits, measured, scaler, sleeping, standby, whatif
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, Prices
 from controlplane.queries.workloads.workloads import event_row
 from scheduler.model.workload import ENDED, Phase
@@ -125,7 +125,7 @@ def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
     """How many replicas a service may have, has and should have, its standby, whether it sleeps, and newest changes.
 
     Two queries; one more for a service that Kubernetes scales, two more for one with standby, one to three for one
-    that may have no replica.
+    that may have no replica, three for one whose limit may be raised.
     """
     changes = Event.objects.filter(workload=workload.pk, kind="Scaled").order_by("-id")[:LATEST_CHANGES]
     up = Placement.objects.filter(workload=workload.pk, attempt=workload.attempt, pod_phase="Running")
@@ -137,6 +137,7 @@ def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
         "sleep": None if (sleep := sleeping.of_service(workload)) is None else sleep.shown(),
         "native": None if (native := scaler.of_service(workload)) is None else native.shown(),
         "standby": None if (kept := standby.of_service(workload, now)) is None else kept.shown(),
+        "raised_limit": None if (limit := limits.of_service(workload)) is None else limit.shown(),
         "changes": [
             {
                 "at": iso(one.cluster_at),

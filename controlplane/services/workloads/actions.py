@@ -41,6 +41,7 @@ class Command:
     on: bool = False
     cpu_milli: int = 0
     memory: int = 0
+    milli: int = 0  # of a limit
     split: Split | None = None
     address: Address | None = None
     is_stale: bool = False
@@ -70,6 +71,8 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
         commands = list(_with_pods(commands, starts))
     if resizes := {UUID(c.workload) for c in commands if c.verb == "resize"}:
         commands = list(_with_sizes(commands, resizes))
+    if limits := {UUID(c.workload) for c in commands if c.verb == "limit"}:
+        commands = list(_with_limits(commands, limits))
     if splits := {UUID(c.workload) for c in commands if c.verb == "split"}:
         commands = list(_with_splits(commands, splits))
     if addresses := {UUID(c.workload) for c in commands if c.verb == "address"}:
@@ -123,6 +126,20 @@ def _with_sizes(commands: Sequence[Command], resizes: set[UUID]) -> Iterable[Com
         yield replace(command, cpu_milli=cpu_milli, memory=memory, is_stale=is_stale)
 
 
+def _with_limits(commands: Sequence[Command], limits: set[UUID]) -> Iterable[Command]:
+    """Limits are what is wanted now, whatever was wanted when they were written."""
+    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, _LIMITED, {"uid__among": limits})}
+    for command in commands:
+        if command.verb != "limit":
+            yield command
+            continue
+        phase, attempt, milli = rows[command.workload]
+        yield replace(command, milli=milli, is_stale=attempt != command.attempt or phase not in ACTIVE)
+
+
+_LIMITED = ("uid", "phase", "attempt", "share_limit")
+
+
 def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Command]:
     """Starts get the pods that are still wanted: bound places of the current attempt."""
     pods: dict[tuple[str, int], dict[int, PodSpec]] = {}
@@ -141,12 +158,12 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     columns = (
         "uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "resize", "roles", "spec",
-        "team__name", "revision",
+        "team__name", "revision", "share_limit",
     )  # fmt: skip
     asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, {"uid__among": uids})}
     bound = {"workload_id__among": uids, "state": PlacementState.BOUND}
     for uid, attempt, rank, node, gpus, revision, asleep_at, lender in bulk.select(Placement, _PLACE, bound):
-        phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team, wanted = asks[uid]
+        phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team, wanted, limit = asks[uid]
         if current != attempt or phase not in ACTIVE:
             continue
         if revision != wanted:  # it was placed before the service was changed: its pod may exist already
@@ -154,6 +171,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
         ask = role_ask(roles, rank) if roles else None
         if ask is not None:
             guarantee, gpu_memory = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
+            limit = ask.share.limit if ask.share else 0
             cpu_milli, memory = ask.cpu_milli, ask.memory
         elif resize:
             cpu_milli, memory = resize["to"]
@@ -173,6 +191,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
             revision=revision if spec.get("type") == Kind.INFERENCE else 0,
             is_asleep=asleep_at is not None,
             is_lent=bool(lender),
+            limit=0 if lender else limit,
         )
 
 

@@ -115,6 +115,7 @@ def _refuse_impossible(spec: Spec, stored: Workload) -> None:
     admission.check(spec, stored.team)
     require, among = spec.topology.require, feasibility.machines()
     feasibility.check(ask=spec.resources, workers=max(1, spec.workers.min), require=require, among=among)
+    feasibility.check_limit(spec.max_limit)
     for number, role in enumerate(spec.roles):
         feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
 

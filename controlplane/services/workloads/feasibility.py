@@ -6,7 +6,7 @@ Counted on empty machines, ready or not: what is broken today may run tomorrow.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.models import Node, bulk
+from controlplane.models import Node, Takes, bulk
 from controlplane.services.errors import Refused
 from scheduler.model.workload import Level, ResourceRequest
 
@@ -54,6 +54,22 @@ def check(
         _refuse(
             field, f"{workers} workers are asked for, but at most {most} such workers fit {where} when it is empty."
         )
+
+
+def check_limit(max_limit: int) -> None:
+    """Raise Refused for a limit that is to be raised where no node holds a share to one. No machines known: no answer.
+
+    max_limit: milli-GPU; 0: it is not to be raised.
+    """
+    if not max_limit:
+        return
+    takes = Node.objects.filter(takes_shares=True, gpu_count__gt=0).exclude(pool__takes=Takes.WHOLE)
+    if takes.exists() and not takes.filter(enforces_limits=True).exists():
+        message = (
+            "No node that takes shares of GPUs holds a share to its limit (advisory), so a larger one means nothing. "
+            "Remove max_limit, or set limit to what it may use."
+        )
+        raise Refused(422, "Advisory", "resources.gpu_share.max_limit", message)
 
 
 def _workers_on(m: Machines, ask: ResourceRequest) -> int:

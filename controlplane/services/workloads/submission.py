@@ -76,6 +76,7 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
         admission.check(one.spec, teams[one.spec.team])
         require = one.spec.topology.require
         feasibility.check(ask=one.spec.resources, workers=max(1, gang.min), require=require, among=among)
+        feasibility.check_limit(one.spec.max_limit)
         for number, role in enumerate(one.spec.roles):
             feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
         at = now if one.at is None else one.at

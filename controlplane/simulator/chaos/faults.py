@@ -53,6 +53,12 @@ class BadLine:
         self._cluster.stop(workload, attempt, ranks, grace_seconds)
         self._maybe_unreachable(self._odds.lost_answer)
 
+    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
+        """Have these replicas use so much of their device. Raises ClusterUnreachable at times."""
+        self._maybe_unreachable(self._odds.unreachable)
+        self._cluster.limit(workload, attempt, ranks, milli)
+        self._maybe_unreachable(self._odds.lost_answer)
+
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Have requests come to these replicas, or not. Raises ClusterUnreachable at times."""
         self._maybe_unreachable(self._odds.unreachable)

@@ -14,7 +14,7 @@ from controlplane.invariants.state import Interval
 from controlplane.jobspec.podsets import roles_values
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import ENDED, Assignment, Phase, Workload
+from scheduler.model.workload import ENDED, Assignment, Phase, ResourceRequest, Workload
 from scheduler.model.workload import LEAVING as LEAVING_PHASES
 
 
@@ -173,7 +173,8 @@ def _state(w: Workload, record: Record) -> State:
     """What the life cycle knows of a new workload."""
     return State(
         id=w.id, name=w.name, kind=w.kind, phase=w.phase, version=w.version, attempt=w.attempt, next_rank=w.next_rank,
-        gpus=w.ask.gpus, share_guarantee=w.ask.share.guarantee if w.ask.share else 0, workers=w.gang.count,
+        gpus=w.ask.gpus, share_guarantee=w.ask.share.guarantee if w.ask.share else 0,
+        share_limit=w.ask.share.limit if w.ask.share else 0, workers=w.gang.count,
         workers_min=w.gang.min, roles=roles_values(w.roles), retries=record.retries, failures=w.failures,
         queued_at=w.queued_at, not_before=w.not_before, started_at=w.started_at, first_started_at=None, ended_at=None,
         exit_code=None, attained=w.attained, grace_seconds=w.grace_seconds, checkpointed_at=w.checkpointed_at,
@@ -182,6 +183,12 @@ def _state(w: Workload, record: Record) -> State:
         reason=w.reason, message=w.message, reason_at=w.reason_at, cpu_milli=w.ask.cpu_milli, memory=w.ask.memory,
         managed_by="", resize=None, revision=1, surge=0, rollout=None, awake=w.awake, standby=w.standby, seen=w.version,
     )  # fmt: skip
+
+
+def _ask(ask: ResourceRequest, limit: int) -> ResourceRequest:
+    if ask.share is None or ask.share.limit == limit:
+        return ask
+    return replace(ask, share=replace(ask.share, limit=limit))
 
 
 def _workload(old: Workload, row: State, record: Record) -> Workload:
@@ -194,6 +201,7 @@ def _workload(old: Workload, row: State, record: Record) -> Workload:
     )
     return replace(
         old,
+        ask=_ask(old.ask, row.share_limit),
         gang=old.gang if old.gang.count == row.workers else replace(old.gang, count=row.workers),
         phase=row.phase, version=row.version, attempt=row.attempt, next_rank=row.next_rank, queued_at=row.queued_at,
         started_at=row.started_at, attained=row.attained, checkpointed_at=row.checkpointed_at,

@@ -11,9 +11,12 @@ SHARES = {"takes": "shares"}
 
 def test_a_pool_says_what_it_takes_and_what_holds_a_share_to_its_part(api: People) -> None:
     pool = body_of(api.viewer.get("/node-pools/main"))
-    assert (pool["takes"], pool["share_nodes"], pool["enforced_by"]) == ("both", 2, "advisory")
+    assert (pool["takes"], pool["share_nodes"], pool["enforced_by"]) == ("both", 2, "back-end")
     node = body_of(api.viewer.get("/nodes/a"))
-    assert (node["takes"], node["enforced_by"]) == (["whole", "shares"], "advisory")
+    assert (node["takes"], node["enforced_by"]) == (["whole", "shares"], "back-end")
+    Node.objects.filter(name="a").update(enforces_limits=False)  # one that does not is enough for the pool
+    assert body_of(api.viewer.get("/node-pools/main"))["enforced_by"] == "advisory"
+    assert body_of(api.viewer.get("/nodes/a"))["enforced_by"] == "advisory"
 
     changed = body_of(api.platform.send("PATCH", "/node-pools/main", {"takes": "whole"}))
     assert (changed["takes"], changed["share_nodes"], changed["enforced_by"]) == ("whole", 0, None)

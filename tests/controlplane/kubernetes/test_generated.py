@@ -62,7 +62,7 @@ def platform(db: None, settings: Any) -> None:
         submission.submit_many(specs=[parse({**small, "name": name}) for name in values.BEFORE], user=None)
     pool = NodePool.objects.create(name="a100")
     machine = {"gpu_model": "A100", "gpu_count": 64, "gpu_memory": 81_920, "cpu_milli": 1_000_000, "memory": 2**23}
-    Node.objects.bulk_create(Node(name=name, pool=pool, **machine) for name in NODES)
+    Node.objects.bulk_create(Node(name=name, pool=pool, enforces_limits=True, **machine) for name in NODES)
 
 
 def submitted(file: File) -> Workload:

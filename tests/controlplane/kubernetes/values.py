@@ -41,6 +41,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "gpus": (0, 1, 2, 8),
     "guarantee": (0.001, 0.3, 1),
     "limit": (1,),
+    "max_limit": (1,),
     "gpu_share.memory": ("1Mi", "1.5Gi", "40G"),
     "gpu_model": ("A100", ["A100"], ["A100", "H100"], ["B.x_1", "A100"]),
     "gpu_memory": ("1Mi", "40Gi"),
@@ -140,6 +141,8 @@ def rollouts(file: File, kind: Kind, number: int, draw: random.Random, wanted: s
 def resources(file: File, kind: Kind, number: int, draw: random.Random, wanted: str) -> None:
     """Whole GPUs, a share or neither, and what goes with them."""
     del kind, number
+    if wanted == "resources.gpu_share.max_limit":
+        file.setdefault("objective", {"p95_latency": "200ms"})
     for asked in (file["resources"], *(role["resources"] for role in file.get("roles", ()))):
         needed = wanted.partition("resources.")[2]
         if "gpus" in asked and "gpu_share" in asked:
@@ -147,6 +150,8 @@ def resources(file: File, kind: Kind, number: int, draw: random.Random, wanted: 
             del asked["gpus" if is_share else "gpu_share"]
         if "gpu_share" in asked:
             asked.pop("gpu_memory", None)
+            if "objective" not in file:
+                asked["gpu_share"].pop("max_limit", None)
         elif needed in ("gpu_memory", "gpu_model"):
             asked["gpus"] = 1
         if "gpu_share" not in asked and not asked.get("gpus"):

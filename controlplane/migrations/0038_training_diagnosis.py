@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0036_service_scaler'),
+        ('controlplane', '0037_limit'),
     ]
 
     operations = [
