@@ -6,7 +6,7 @@ from controlplane.adopted import native, status
 from controlplane.adopted.kinds import Json, at
 from controlplane.adopted.native import Scaling
 from controlplane.adopted.port import Look, Owner, Owners, Tell
-from controlplane.loops.autoscalers import STUCK
+from controlplane.loops.scalers.autoscalers import STUCK
 from controlplane.services.intake import natives
 from controlplane.services.intake.natives import TWO_OWNERS, Native
 from controlplane.services.scheduling import scalers
