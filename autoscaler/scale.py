@@ -41,10 +41,7 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
     states: dict[str, State] = {}
     native = _Native({}, {})
     lent = borrowed(snapshot.workloads.values())
-    for uid in sorted(snapshot.workloads):
-        workload = snapshot.workloads[uid]
-        if workload.kind != Kind.INFERENCE or workload.phase not in ACTIVE:
-            continue
+    for uid, workload in sorted(_serving(snapshot).items()):
         service = metrics.services.get(uid)
         bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
         state, wanted = judged(
@@ -62,6 +59,8 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
             if (change := rearranged(workload, wanted, loaded, lent.get(uid, NONE_LENT))) is not None:
                 decisions.append(change)
             continue
+        if native.is_left_alone(service):
+            continue
         if workload.gang.min == 0:
             wanted = rested(current, snapshot.at, _told_now(service, snapshot.at, settings), state, wanted)
         count = bounds.clamp(wanted.replicas)
@@ -71,12 +70,22 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
     return Scaling((*decisions, *taken), states, native.loads, native.advice)
 
 
+def _serving(snapshot: Snapshot) -> dict[str, Workload]:
+    """The services that hold capacity, or sleep."""
+    return {uid: w for uid, w in snapshot.workloads.items() if w.kind == Kind.INFERENCE and w.phase in ACTIVE}
+
+
 @dataclass(frozen=True, slots=True)
 class _Native:
     """What a round says of services that Kubernetes' own autoscaler scales."""
 
     loads: dict[str, Load]
     advice: dict[str, Advice]
+
+    @staticmethod
+    def is_left_alone(service: ServiceMetrics | None) -> bool:
+        """Whether Kubernetes' autoscaler says how many replicas it has, and nothing of ours ever does."""
+        return service is not None and service.native is not None and not service.native.is_played
 
     def followed(
         self,
