@@ -42,10 +42,7 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
     states: dict[str, State] = {}
     native = _Native({}, {})
     lent = borrowed(snapshot.workloads.values())
-    for uid in sorted(snapshot.workloads):
-        workload = snapshot.workloads[uid]
-        if workload.kind != Kind.INFERENCE or workload.phase not in ACTIVE:
-            continue
+    for uid, workload in sorted(_serving(snapshot).items()):
         service = metrics.services.get(uid)
         state, change = _scaled(workload, snapshot.at, service, settings, lent.get(uid, NONE_LENT), native)
         if state is not None and (service is None or state is not service.state):
@@ -56,12 +53,22 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
     return Scaling((*decisions, *taken), states, native.loads, native.advice)
 
 
+def _serving(snapshot: Snapshot) -> dict[str, Workload]:
+    """The services that hold capacity, or sleep."""
+    return {uid: w for uid, w in snapshot.workloads.items() if w.kind == Kind.INFERENCE and w.phase in ACTIVE}
+
+
 @dataclass(frozen=True, slots=True)
 class _Native:
     """What a round says of services that Kubernetes' own autoscaler scales."""
 
     loads: dict[str, Load]
     advice: dict[str, Advice]
+
+    @staticmethod
+    def is_left_alone(service: ServiceMetrics | None) -> bool:
+        """Whether Kubernetes' autoscaler says how many replicas it has, and nothing of ours ever does."""
+        return service is not None and service.native is not None and not service.native.is_played
 
     def followed(
         self,
@@ -101,6 +108,8 @@ def _scaled(
     if workload.standby or workload.awake is not None:
         return state, rearranged(workload, wanted, () if service is None else service.loaded, lent)
     bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
+    if native.is_left_alone(service):
+        return state, None
     fit = Fitted(wanted)
     if (
         service is not None

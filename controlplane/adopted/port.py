@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controlplane.adopted.kinds import DEPLOYMENT, MADE_FOR, PRIORITY, USER, Json, OwnerKind, at
+from controlplane.domain import addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,11 @@ class Service:
     spec: Mapping[str, object]
     cpu_milli: int
     memory: int  # MiB
+
+    @property
+    def deployment(self) -> str:
+        """What its Deployment, its autoscaler and its Service are called."""
+        return addresses.service(self.uid, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from controlplane.adopted import status
 from controlplane.adopted.jobfiles import UnfitError
 from controlplane.adopted.port import Look, Owner, Owners
 from controlplane.jobspec.spec import SpecError
-from controlplane.loops import autoscalers, natives, rounds
+from controlplane.loops import rounds
 from controlplane.loops.lease import Report
+from controlplane.loops.scalers import autoscalers, natives
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.accounts import access, kubernetes_users
 from controlplane.services.errors import Refused

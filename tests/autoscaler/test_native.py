@@ -52,6 +52,11 @@ def test_on_kubernetes_a_round_tells_the_load_and_decides_nothing() -> None:
     assert found.states["s"].learned.slots == SLOTS
 
 
+@pytest.mark.parametrize("current", [0, 1, 8, 20])
+def test_on_kubernetes_nothing_of_ours_brings_it_into_its_bounds(current: int) -> None:
+    assert round_of(look(AT, 200.0, waiting=40), Native(), current=current).decisions == ()
+
+
 def test_what_is_not_known_is_told_to_nothing() -> None:
     assert round_of(None, Native(is_played=True), at=AT) == Scaling()
     old = look(AT - 3600.0, 200.0)

@@ -13,7 +13,7 @@ from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.kubernetes.held import Device
-from controlplane.cluster.kubernetes.owners import KubernetesOwners
+from controlplane.cluster.kubernetes.owned.owners import KubernetesOwners
 from controlplane.cluster.kubernetes.placeholders import IMAGE, Placeholders
 from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
 from controlplane.cluster.kubernetes.queued import Queued, is_queued

@@ -100,9 +100,10 @@ class Queued:
 
     async def _pods(self, wanted: Sequence[PodSpec]) -> list[Pair]:
         """A pod for each of these, once the controller has made them."""
+        namespace = names.namespace(wanted[0].namespace, self._prefix)
         until = time.monotonic() + PODS_SECONDS
         while True:
-            found = self._candidates(wanted[0].workload)
+            found = [one for one in self._candidates(wanted[0].workload) if one.namespace == namespace]
             pairs = matched(wanted, found)
             if len(pairs) == len(wanted):
                 return pairs

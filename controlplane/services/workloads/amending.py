@@ -57,7 +57,8 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     in_place = may_resize and resizing.is_size_only(amended(stored.spec, {}), spec)
     asks = [name for name in WHILE_IT_WAITS if name in changes]
     if not waits:
-        _refuse_running(row, [name for name in asks if not (in_place and name == "resources")])
+        running = [name for name in asks if not (in_place and name == "resources")]
+        _refuse_running(row, running, may_resize=not spec.is_native)
     new = {"spec": spec.document(), **columns.of_times(spec)}
     if "priority_class" in changes:
         new |= _priority(spec.priority_class)
@@ -94,10 +95,10 @@ def _told(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: sorted(value) if name == "env" and value else value for name, value in changes.items()}
 
 
-def _refuse_running(row: Row, names: Sequence[str]) -> None:
+def _refuse_running(row: Row, names: Sequence[str], *, may_resize: bool) -> None:
     """Raise Refused for the first of these fields: they change only while nothing of it runs."""
     for name in names:
-        but = ", except for cpu and memory" if name == "resources" else ""
+        but = ", except for cpu and memory" if name == "resources" and may_resize else ""
         message = f"{row.name} is {row.phase}; its {name} can be changed only while it waits{but}. Suspend it first."
         raise Refused(409, "NotWaiting", name, message)
 

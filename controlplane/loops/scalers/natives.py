@@ -6,7 +6,7 @@ from controlplane.adopted import native, status
 from controlplane.adopted.kinds import Json, at
 from controlplane.adopted.native import Scaling
 from controlplane.adopted.port import Look, Owner, Owners, Tell
-from controlplane.loops.autoscalers import STUCK
+from controlplane.loops.scalers.autoscalers import STUCK
 from controlplane.services.intake import natives
 from controlplane.services.intake.natives import TWO_OWNERS, Native
 from controlplane.services.scheduling import scalers
@@ -33,9 +33,10 @@ def keep(owners: Owners, look: Look, tell: Tell, *, now: float, lease: HeldLease
     look: of Deployments that Weft made only. Tells how much had to change.
     """
     wanted = natives.wanted() if look.autoscalers is not None else {}
-    there = {owner.uid: owner for owner in look.owners}
+    mine = [owner for owner in look.owners if _is_of(owner, wanted.get(owner.uid))]
+    there = {owner.uid: owner for owner in mine}
     found = _Round()
-    for owner in look.owners:
+    for owner in mine:
         if owner.uid not in wanted and not owner.is_leaving:
             owners.unmake(owner)
             found.did += 1
@@ -45,6 +46,11 @@ def keep(owners: Owners, look: Look, tell: Tell, *, now: float, lease: HeldLease
     natives.tell_owners(found.others, wanted, at=now, lease=lease)
     scalers.keep(found.told, at=now, lease=lease)
     return found.did
+
+
+def _is_of(owner: Owner, one: Native | None) -> bool:
+    """Whether a Deployment is where that of its service is: a stamp from before the namespace was adopted may lie."""
+    return one is None or (owner.team, owner.name) == (one.service.team, one.service.deployment)
 
 
 def _look_at(

@@ -24,9 +24,8 @@ def build(service: Service, namespace: str) -> Json:
     made = pods.build(_pod(service), namespace=namespace)
     theirs = {key: value for key, value in made["metadata"]["labels"].items() if "/" not in key}
     chosen = {INSTANCE: service.uid}
-    name = names.address_service(service.uid, service.name)
     meta: Json = {
-        "name": name,
+        "name": service.deployment,
         "namespace": namespace,
         "labels": {
             kinds.QUEUE: service.team,

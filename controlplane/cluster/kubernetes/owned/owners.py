@@ -10,8 +10,9 @@ import structlog
 from controlplane.adopted import kinds, native
 from controlplane.adopted.kinds import OwnerKind
 from controlplane.adopted.port import Look, Owner, Service
-from controlplane.cluster.kubernetes import deployments, names, notes
+from controlplane.cluster.kubernetes import names, notes
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError
+from controlplane.cluster.kubernetes.owned import deployments
 from controlplane.cluster.kubernetes.queued import suspension
 from controlplane.cluster.kubernetes.store import Store
 
