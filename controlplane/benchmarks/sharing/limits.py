@@ -1,7 +1,7 @@
 """`limits`: a service on shares whose limit is raised before another replica starts, against replicas alone.
 
 One service on the simulated cluster, request by request: requests of 50 ms at its first limit of 0.3 of a GPU, four at
-once in a replica, p95 within 500 ms, at most 6 replicas, each on another GPU, which takes 5 to 60 s to start. Four
+once in a replica, 95 % within 500 ms, at most 6 replicas, each on another GPU, which takes 5 to 60 s to start. Four
 hours after a quarter of an hour that does not count. Loads: *even* 60 requests/s; *step* 50, in bursts of five minutes
 150; *wave* 20 to 180 within two hours. The rest of each GPU is idle, or another workload has half of it guaranteed and
 uses it at all times (*beside*). `max_limit` is 0.9, or not given (*alone*).
@@ -35,7 +35,7 @@ from scheduler.model.workload import Gang, Kind, Phase, ResourceRequest, Workloa
 
 GUARANTEE, MOST, HALF = 300, 900, 500  # milli-GPU
 REPLICAS = 6
-P95 = 0.5
+WITHIN = 0.5
 LOOK, BEGIN, HOURS = 15.0, 900.0, 4
 HOUR = 3600.0
 START = 30.0  # s, told to the law as what the first replica took
@@ -139,7 +139,7 @@ class Loop:
         service = Workload("s", "chat", "nlp", Kind.INFERENCE, ask, gang, phase=Phase.RUNNING)
         known = ServiceMetrics(
             "s",
-            Objective(P95),
+            Objective(WITHIN),
             self.cluster.scrapes(["s"]).get("s"),
             self.state,
             ready=sum(pod.phase == PodPhase.RUNNING for pod in live.values()),
@@ -169,7 +169,7 @@ class Loop:
         part = GUARANTEE / WHOLE
         file: dict[str, object] = {
             "type": "inference",
-            "objective": {"p95_latency": P95},
+            "objective": {"p95_latency": WITHIN},
             "replicas": {"min": 1, "max": REPLICAS},
             "resources": {"gpu_share": {"guarantee": part, "limit": part}},
             "simulated": {"rate": self.rate},
@@ -185,7 +185,7 @@ class Loop:
 
 def _late(before: Totals, after: Totals) -> float:
     """Percent of the requests between two moments that took longer than the objective, or failed."""
-    bound = int(np.searchsorted(BOUNDS, P95))
+    bound = int(np.searchsorted(BOUNDS, WITHIN))
     came = [t.answered + t.refused + t.failed for t in (before, after)]
     in_time = after.within[bound] - before.within[bound]
     return 100.0 * (1.0 - in_time / (came[1] - came[0]))
