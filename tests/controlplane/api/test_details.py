@@ -196,7 +196,16 @@ def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
     (minute,) = body_of(api.viewer.get(f"{at}/metrics"))["windows"]
     assert (minute["requests"], minute["over"], minute["p95_seconds"]) == (1000, 5, 0.1)
     replicas = body_of(api.viewer.get(f"/inferences/{chat.pk}/autoscaling"))
-    assert replicas == {"min": 1, "max": 4, "wanted": 1, "running": 0, "sleep": None, "standby": None, "changes": []}
+    assert replicas == {
+        "min": 1,
+        "max": 4,
+        "wanted": 1,
+        "running": 0,
+        "sleep": None,
+        "standby": None,
+        "raised_limit": None,
+        "changes": [],
+    }
 
 
 def test_a_notebook_tells_its_address_and_when_it_is_parked(api: People) -> None:
