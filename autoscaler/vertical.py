@@ -17,7 +17,7 @@ from autoscaler.observed import BUCKETS, Learned, spread
 from gpushare.gpu import WHOLE
 
 STEP = 50  # milli-GPU: limits are multiples of it, so that noise is no change
-SLACK = 1.05  # of what is needed: a limit that is changed gets so much, so that the next look does not raise it again
+TIGHT, SLACK = 1.25, 2.0  # of what is needed: a limit below the first is raised to the second, which keeps nothing free
 FALL = 2 * STEP  # a limit is lowered by so much at least
 FEW = 20.0  # requests that a guess of another limit's service times counts for
 ENOUGH = 200.0  # requests after a change from which its effect is learned
@@ -77,7 +77,7 @@ def fitted(
     may_fall = len(asked) > 1 and state.began is not None and at - state.began >= terms.constants.young
     count = bounds.clamp(_replicas(wanted.exact, now, cap, tried.effect))
     if may_fall:
-        fewest = _replicas(peak, now, cap if tried.is_known else now, tried.effect)
+        fewest = _replicas(TIGHT * peak, now, cap if tried.is_known else now, tried.effect)
         count = max(count, min(current, bounds.clamp(fewest)))
     else:
         count = max(count, current)
@@ -85,7 +85,7 @@ def fitted(
         limit = _limit(SLACK * peak, count, now, tried.effect)
     elif count > current:  # until the new ones serve, those that do get all there is
         limit = cap if tried.effect >= NONE else now
-    elif wanted.exact > count:
+    elif TIGHT * wanted.exact > count and (wanted.exact > count or now < cap):
         limit = _limit(SLACK * wanted.exact, count, now, tried.effect)
     else:
         lower = max(limits.least, _limit(SLACK * peak, count, now, tried.effect))

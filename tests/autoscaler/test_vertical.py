@@ -77,7 +77,7 @@ def test_beyond_what_the_limit_can_give_replicas_are_asked_for_too() -> None:
     alone.run(600, 40.0)
     alone.run(900, 600.0)
     assert alone.limit == LEAST
-    assert alone.count > 2 * service.count
+    assert alone.count >= 2 * service.count
 
 
 def test_a_fall_lets_replicas_go_first_and_then_lowers_the_limit() -> None:

@@ -287,6 +287,20 @@ def test_describe_tells_how_kubernetes_scales_a_service(signed_in: Scripted, wef
     assert "helm writes the number of replicas too" in said
 
 
+def test_describe_says_what_replicas_on_shares_may_use(signed_in: Scripted, weft: Weft) -> None:
+    chat = workload("chat", "Running", type="inference")
+    share = {"guarantee": 0.3, "limit": 0.3, "max_limit": 0.9, "memory": "8Gi"}
+    told = "0.55 of a GPU, between 0.3 and 0.9"
+    signed_in.on("GET", "/workloads", page(chat))
+    signed_in.on("GET", f"/workloads/{chat['uid']}", {**chat, "spec": {"resources": {"gpu_share": share}}})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/placement", {"attempt": 1, "workers": []})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/events", page())
+    signed_in.on("GET", f"/inferences/{chat['uid']}/slo", {"standing": "met", "budget_left": 1.0, "burn_rate": 0.0})
+    signed_in.on("GET", f"/inferences/{chat['uid']}/revisions", {"revision": 1, "rollout": None, "revisions": []})
+    signed_in.on("GET", f"/inferences/{chat['uid']}/autoscaling", {"raised_limit": {"sentence": told}})
+    assert re.search(rf"\nLimit: +{re.escape(told)}\n", weft("describe", "chat").out)
+
+
 def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) -> None:
     chat = workload("chat", "Running", type="inference")
     slo = {"standing": "at risk", "budget_left": 0.4, "burn_rate": 15.25}

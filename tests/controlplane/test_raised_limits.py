@@ -1,13 +1,15 @@
 """The limit of a service's replicas on shares through the product: what may be asked, the command, what is told."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from controlplane.cluster.port import PodPhase
+from controlplane.domain import lawstate
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.loops import scale
-from controlplane.models import Action, Event, Node, Placement, Workload
+from controlplane.models import Action, Cycle, Event, Node, Placement, ServiceState, Workload
 from controlplane.queries.scheduling import rooms
 from controlplane.queries.workloads import details, limits
 from controlplane.services.errors import Refused
@@ -15,6 +17,7 @@ from controlplane.services.scheduling import policy
 from controlplane.services.workloads import workloads as services
 from tests.autoscaler.services import look
 from tests.controlplane.state import World, job
+from tests.controlplane.test_loops_scale import replayed
 from tests.controlplane.test_standby import Busy, up
 
 pytestmark = pytest.mark.django_db
@@ -153,3 +156,32 @@ def test_the_answer_and_the_sentence_say_what_the_limit_is_and_what_holds_it(wor
         found.sentence == f"0.3 of a GPU; not raised to 0.9, as nothing on {seat.node} holds a share to it (advisory)"
     )
     assert found.shown()["enforced_by"] == "advisory"
+
+
+def test_a_stored_round_that_raised_a_limit_decides_the_same_again(world):
+    """With what it saw of limits, and what was remembered of the looks before."""
+    service(world)
+    for rate in (40.0, 60.0, 250.0):
+        looked(world, rate)
+        world.actuate()
+    cycles = list(Cycle.objects.filter(loop="scale").order_by("pk"))
+    assert [cycle.decisions[0]["limit"] for cycle in cycles][-1] == 900
+    for cycle in cycles:
+        assert replayed(cycle.pk) == (0, f"Cycle {cycle.pk}: 1 decisions on 1 services, the same again.")
+    state = ServiceState.objects.get().state
+    assert json.loads(json.dumps(lawstate.plain(lawstate.state_of(state)))) == state
+
+
+def test_several_models_lie_on_one_gpu_by_memory_and_by_the_time_that_each_is_guaranteed(world):
+    """80 GiB: three models of 26 GiB leave 0.1 of the time and 2 GiB."""
+
+    def place(name: str, guarantee: float, memory: str) -> tuple[str, list[int]]:
+        share = {"gpu_share": {"guarantee": guarantee, "memory": memory}, "cpu": 1, "memory": "1Gi"}
+        seat = Placement.objects.get(workload=service(world, name, resources=share, replicas={"min": 1}).pk)
+        return seat.node, seat.gpus
+
+    first = place("chat", 0.3, "26Gi")
+    assert [place(name, 0.3, "26Gi") for name in ("rank", "tag")] == [first, first]
+    assert place("large", 0.1, "6Gi") != first  # its memory does not fit
+    assert place("busy", 0.2, "1Gi") != first  # its time does not fit
+    assert place("small", 0.1, "1Gi") == first

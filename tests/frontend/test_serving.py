@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from controlplane.models import Event, ServiceScaler, ServiceWindow, Workload
+from controlplane.models import Event, Node, PlacementState, ServiceScaler, ServiceWindow, Workload
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
@@ -95,6 +95,22 @@ def test_a_service_that_kubernetes_scales_says_so_and_what_its_autoscaler_compla
     assert "<strong>ScalingLimited True</strong>: TooManyReplicas: more than &lt;8&gt;" in text
     assert "AbleToScale" not in text
     assert "helm writes the number too. Leave replicas out of what it applies." in text
+
+
+def test_a_service_on_shares_says_what_its_limit_is_and_why_it_is_not_raised(bare: World, visit: Visit) -> None:
+    share = {"guarantee": 0.3, "memory": "8Gi", "max_limit": 0.9}
+    doc = document("inference", "chat", "nlp") | {"resources": {"gpu_share": share, "cpu": 1, "memory": "1Gi"}}
+    w = bare.add(doc, Phase.RUNNING)
+    Workload.objects.filter(pk=w.pk).update(share_limit=300)
+    bare.place(w, PlacementState.BOUND)
+    page = f"/services/{w.pk}/"
+    text = visit("mel").get(page).content.decode()
+    assert "<dt>Limit of a replica</dt><dd>0.3 of a GPU; not raised to 0.9, as nothing on " in text
+    assert "holds a share to it (advisory)" in text
+    Node.objects.update(enforces_limits=True)
+    assert "<dd>0.3 of a GPU, between 0.3 and 0.9" in visit("mel").get(page).content.decode()
+    plain = bare.add(document("inference", "plain", "nlp"), Phase.RUNNING)
+    assert "Limit of a replica" not in visit("mel").get(f"/services/{plain.pk}/").content.decode()
 
 
 def test_a_service_without_an_objective_is_listed_too(bare: World, visit: Visit) -> None:

@@ -137,7 +137,8 @@ def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
 
 def _limit(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     """What replicas on shares may use of their GPUs, where the autoscaler raises it; nothing for others."""
-    share = (workload.document.get("resources") or {}).get("gpu_share") or {}
+    spec = workload.document.get("spec") or {}
+    share = (spec.get("resources") or {}).get("gpu_share") or {}
     if workload.type != "inference" or workload.has_ended or not share.get("max_limit"):
         return []
     limit = client.autoscaling(workload.uid).get("raised_limit")

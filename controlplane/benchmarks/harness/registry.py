@@ -92,6 +92,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ("autoscaler/bottleneck", "autoscaler/experiment"),
     ),
     "tokens": Benchmark(("sharing.tokens", "sharing.divisions"), ("gpushare",)),
+    "limits": Benchmark(("sharing.limits",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(
         ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER

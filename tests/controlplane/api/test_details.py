@@ -216,7 +216,7 @@ def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
     (minute,) = body_of(api.viewer.get(f"{at}/metrics"))["windows"]
     assert (minute["requests"], minute["over"], minute["p95_seconds"]) == (1000, 5, 0.1)
     replicas = body_of(api.viewer.get(f"/inferences/{chat.pk}/autoscaling"))
-    nothing = dict.fromkeys(("sleep", "native", "standby"))
+    nothing = dict.fromkeys(("sleep", "native", "standby", "raised_limit"))
     assert replicas == {"min": 1, "max": 4, "wanted": 1, "running": 0, "changes": [], **nothing}
 
 
