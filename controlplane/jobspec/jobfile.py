@@ -135,11 +135,7 @@ GPU_SHARE = Record(OF_SHARE, {"max_limit": "Only a service's limit is raised. Se
 SHARE_OF_SERVICE = Record(
     (
         *OF_SHARE,
-        Field(
-            "max_limit",
-            _share("1.0"),
-            "Up to what the limit of its replicas is raised before another one starts; limit if absent.",
-        ),
+        Field("max_limit", _share("1.0"), "Up to what limit is raised before another replica starts; limit if absent."),
     )
 )
 

@@ -106,7 +106,7 @@ class ServiceState(models.Model):
 
 
 class TrainingDiagnosis(models.Model):
-    """What slows one training, as its newest attempt was seen (services/workloads/diagnoses.py)."""
+    """What slows one training, as its newest attempt was seen (services/scheduling/diagnoses.py)."""
 
     workload = models.UUIDField(primary_key=True)
     attempt = models.PositiveIntegerField()

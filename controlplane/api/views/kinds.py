@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import VERSION, Parameter, endpoint, if_match, no_body
-from controlplane.api.serializers import acting, details
+from controlplane.api.serializers import acting, details, scaling
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
@@ -154,7 +154,7 @@ class SloPrice(OfKind):
     kind = Kind.INFERENCE
 
     @endpoint(
-        answer=details.ObjectivePrice, tag="inferences", operation="price_inference_slo", parameters=(P95_LATENCY,)
+        answer=scaling.ObjectivePrice, tag="inferences", operation="price_inference_slo", parameters=(P95_LATENCY,)
     )
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell how many GPU hours a day a service's objective takes at the load of its last day; or another latency."""
@@ -169,7 +169,7 @@ class Autoscaling(OfKind):
 
     kind = Kind.INFERENCE
 
-    @endpoint(answer=details.Autoscaling, tag="inferences", operation="read_inference_autoscaling")
+    @endpoint(answer=scaling.Autoscaling, tag="inferences", operation="read_inference_autoscaling")
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell how many replicas a service may have, should have and has, and the newest changes with their reasons."""
         return Response(queries.autoscaling(self.one(uid), clock.now()))
@@ -180,7 +180,7 @@ class Revisions(OfKind):
 
     kind = Kind.INFERENCE
 
-    @endpoint(answer=details.Revisions, tag="inferences", operation="read_inference_revisions")
+    @endpoint(answer=scaling.Revisions, tag="inferences", operation="read_inference_revisions")
     def get(self, request: Request, uid: UUID) -> Response:
         """List the images and environments that a service has had, and how far the wanted one is brought in."""
         return Response(revisions.revisions(self.one(uid)))
@@ -192,7 +192,7 @@ class Rollback(OfKind):
     kind = Kind.INFERENCE
 
     @endpoint(
-        answer=details.Revisions,
+        answer=scaling.Revisions,
         body=acting.Undo,
         headers=VERSION,
         problems=(409, 412, 413, 415, 422),
@@ -266,7 +266,7 @@ class Diagnosis(OfKind):
 
     kind = Kind.TRAINING
 
-    @endpoint(answer=details.Diagnosis, tag="trainings", operation="read_training_diagnosis")
+    @endpoint(answer=scaling.Diagnosis, tag="trainings", operation="read_training_diagnosis")
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell what the steps of a training wait for, with the evidence; bottleneck is null while that is not known."""
         return Response(diagnosis.shown(self.one(uid)))

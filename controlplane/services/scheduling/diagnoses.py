@@ -57,7 +57,10 @@ def watched() -> tuple[Watched, ...]:
     nodes: dict[tuple[UUID, int], set[str]] = {}
     for uid, attempt, node in seats:
         nodes.setdefault((uid, attempt), set()).add(node)
-    return tuple(Watched(*row, len(nodes.get((row[0], row[1]), ()))) for row in rows)
+    return tuple(
+        Watched(uid, attempt, team, name, cpu_milli, roles, len(nodes.get((uid, attempt), ())))
+        for uid, attempt, team, name, cpu_milli, roles in rows
+    )
 
 
 def window(training: Watched, use: TrainingUse, pods: Iterable[PodUse]) -> Window | None:
