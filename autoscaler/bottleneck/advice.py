@@ -23,6 +23,7 @@ HELPS: Mapping[Bottleneck, str] = {
     Bottleneck.TOO_SMALL: "Ask for fewer GPUs or a share of one, or make the batch larger.",
     Bottleneck.STRAGGLER: "Have it moved off that worker's node.",
 }
+NO_SHORTER = (Bottleneck.GPU_COMPUTE, Bottleneck.TOO_SMALL)  # what helps makes no step shorter
 UNKNOWN = "Too little is known of its steps to say what they wait for."
 
 
@@ -32,5 +33,5 @@ def told(diagnosis: Diagnosis) -> str:
     if one is None:
         return UNKNOWN
     part = diagnosis.evidence[one].removable if one in diagnosis.evidence else 0.0
-    share = f" About {100 * part:.0f} % of a step would go." if part and one is not Bottleneck.GPU_COMPUTE else ""
+    share = f" About {100 * part:.0f} % of a step would go." if part and one not in NO_SHORTER else ""
     return f"{WAITS[one]}{share} {HELPS[one]}".strip()

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from autoscaler.bottleneck.detect import Diagnosis, observe
+from autoscaler.bottleneck.advice import told
+from autoscaler.bottleneck.detect import Diagnosis, Evidence, observe
 from autoscaler.bottleneck.straggler import Pace, follow
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
 
@@ -71,3 +72,11 @@ def test_workers_of_another_number_begin_anew() -> None:
     pace = follow(follow(Pace(), (1.0, 1.0, 1.0)), (2.0, 2.0))
     assert (pace.seen, len(pace.means)) == (1, 2)
     assert pace.means[0] == pytest.approx(math.log(2.0))
+
+
+def test_the_advice_says_what_would_go_of_a_step_only_where_it_would_get_shorter() -> None:
+    for one in Bottleneck:
+        said = told(Diagnosis(9, evidence={one: Evidence(9.0, 0.25)}, bottleneck=one))
+        is_shorter = one not in (Bottleneck.GPU_COMPUTE, Bottleneck.TOO_SMALL)
+        assert ("About 25 % of a step would go." in said) is is_shorter
+    assert told(Diagnosis()).startswith("Too little is known")
