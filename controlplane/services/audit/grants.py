@@ -46,6 +46,7 @@ WEB = Rights(
         "controlplane_pruned",
         "controlplane_servicealarm",
         "controlplane_serviceday",
+        "controlplane_servicescaler",
         "controlplane_teamsample",
         "controlplane_trainingdiagnosis",
         "controlplane_workloadsample",
