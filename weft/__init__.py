@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         NotFound,
         NotReachable,
         NotSignedIn,
+        Outdated,
         WaitTimeout,
         WeftError,
     )
@@ -60,6 +61,7 @@ __all__ = [
     "NotFound",
     "NotReachable",
     "NotSignedIn",
+    "Outdated",
     "Preview",
     "PriorityClass",
     "Quota",
@@ -95,7 +97,16 @@ _WHERE = {
         "Workload",
     ),
     "client": ("Client",),
-    "errors": ("Conflict", "FieldError", "NotFound", "NotReachable", "NotSignedIn", "WaitTimeout", "WeftError"),
+    "errors": (
+        "Conflict",
+        "FieldError",
+        "NotFound",
+        "NotReachable",
+        "NotSignedIn",
+        "Outdated",
+        "WaitTimeout",
+        "WeftError",
+    ),
     "reporter": ("report",),
     "transport": ("Retries",),
 }

@@ -83,11 +83,15 @@ class Conflict(WeftError):  # noqa: N818
     """A live workload of the team has the name already, or its state does not allow the action (409)."""
 
 
+class Outdated(Conflict):
+    """It has changed since the version that was given (412): read it again."""
+
+
 class WaitTimeout(WeftError):  # noqa: N818
     """What was waited for did not happen in time; the workload goes on."""
 
 
-_BY_STATUS: dict[int, type[WeftError]] = {401: NotSignedIn, 404: NotFound, 409: Conflict}
+_BY_STATUS: dict[int, type[WeftError]] = {401: NotSignedIn, 404: NotFound, 409: Conflict, 412: Outdated}
 
 
 def _code(problem: Mapping[str, object]) -> str:

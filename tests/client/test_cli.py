@@ -132,7 +132,7 @@ def test_a_change_of_a_service_that_changes_meanwhile_is_added_to_what_it_is_the
         workload("chat", type="inference", spec={"env": env}, version=version)
         for env, version in (({"A": "1"}, 7), ({"A": "1", "NEW": "2"}, 8))
     )
-    refused = problem(409, "VersionChanged", ("version", "chat has changed: its version is 8, not 7. Read it again."))
+    refused = problem(412, "VersionChanged", ("version", "chat has changed: its version is 8, not 7. Read it again."))
     signed_in.on("GET", "/workloads", page(CHAT))
     signed_in.on("GET", f"/workloads/{CHAT['uid']}", first, second)
     signed_in.on("PATCH", f"/workloads/{CHAT['uid']}", refused, CHAT)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.client.scripted import Answer, Scripted, problem, workload
 from weft.client import Client
-from weft.errors import Conflict, NotFound, NotReachable, NotSignedIn, WeftError
+from weft.errors import Conflict, NotFound, NotReachable, NotSignedIn, Outdated, WeftError
 from weft.transport import Retries, Transport, normalise_url
 
 QUICK = Retries(first=0.01, most=0.02)
@@ -112,7 +112,7 @@ def test_a_refusal_carries_all_that_the_server_said(server: Scripted, client: Cl
     assert [(one.field, one.message) for one in error.errors] == faults
 
 
-@pytest.mark.parametrize(("status", "kind"), [(401, NotSignedIn), (404, NotFound), (409, Conflict)])
+@pytest.mark.parametrize(("status", "kind"), [(401, NotSignedIn), (404, NotFound), (409, Conflict), (412, Outdated)])
 def test_common_refusals_have_exceptions_of_their_own(
     server: Scripted, client: Client, status: int, kind: type[WeftError]
 ) -> None:
