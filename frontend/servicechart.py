@@ -64,10 +64,16 @@ def _budget(figure: Any, moments: Sequence[Moment]) -> None:
 
 def _replicas(figure: Any, windows: Sequence[Window]) -> None:
     at = [words.iso(m.start) for m in windows]
-    for name, values, colour, dash in (
+    lines: list[tuple[str, list[int | None], str, str]] = [
         ("ready", [m.replicas for m in windows], "var(--accent)", "solid"),
         ("wanted", [m.wanted for m in windows], "var(--dim)", "dot"),
-    ):
+    ]
+    if any(m.asleep is not None for m in windows):
+        lines += [
+            ("on standby", [m.asleep for m in windows], "var(--warn)", "dash"),
+            ("lent to trainings", [m.lent for m in windows], "var(--ok)", "solid"),
+        ]
+    for name, values, colour, dash in lines:
         line = {"width": 2, "color": colour, "shape": "hv", "dash": dash}
         figure.add_scatter(x=at, y=values, name=name, yaxis="y3", mode="lines", line=line)
     figure.add_scatter(
@@ -99,7 +105,7 @@ def _level(mark: Mark, windows: Sequence[Window]) -> int:
 def _layout(windows: Sequence[Window], moments: Sequence[Moment], target: float | None) -> dict[str, Any]:
     latency = max([1000 * (target or 0.0), *(p95 for p95 in _milli(windows) if p95 is not None)])
     layout = charts.layout(latency)
-    replicas = max([1, *(max(m.replicas, m.wanted) for m in windows)])
+    replicas = max([1, *(max(m.replicas, m.wanted, m.asleep or 0) for m in windows)])
     rate = max((m.rate for m in windows if m.rate is not None), default=0.0)
     left = [one.budget_left for one in moments if one.budget_left is not None]
     layout["yaxis"] |= {"domain": LATENCY, "ticksuffix": " ms", "nticks": 4}

@@ -12,6 +12,8 @@ from scheduler.model.workload import Assignment, Gang, Kind, Level, Phase, Resou
 AT = 100_000.0
 SMALL_NODE_CORES, NODE_MEMORY = 16_000, 64_000
 
+_Machine = tuple[int, str, str, int, tuple[int, ...], str]  # as _nodes draws it
+
 _nodes = st.builds(
     lambda gpus, model, rack, nvlink, lost, state: (gpus, model, rack, nvlink, lost, state),
     gpus=st.sampled_from([4, 2, 3, 1, 0]),
@@ -119,10 +121,16 @@ _quotas = st.tuples(
 
 
 @st.composite
-def worlds(draw: st.DrawFn, max_workloads: int = 12) -> Snapshot:
+def worlds(
+    draw: st.DrawFn,
+    max_workloads: int = 12,
+    machines: st.SearchStrategy[list[_Machine]] = st.lists(_nodes, min_size=1, max_size=3),  # noqa: B008
+    first: st.SearchStrategy[list[_Draft]] = st.just([]),  # noqa: B008 (a strategy is a value)
+) -> Snapshot:
     """A cluster of at most 3 nodes and 12 GPUs, a tree of teams with quotas, and work in every state.
 
-    What runs was placed first-fit, without regard to quota: teams may hold more than they may.
+    What runs was placed first-fit, without regard to quota: teams may hold more than they may. `first` gets its places
+    before all others.
     """
     nodes = [
         Node(
@@ -140,7 +148,7 @@ def worlds(draw: st.DrawFn, max_workloads: int = 12) -> Snapshot:
             schedulable=state != "cordoned",
             lost=tuple(index for index in lost if index < gpus),
         )
-        for i, (gpus, model, rack, nvlink, lost, state) in enumerate(draw(st.lists(_nodes, min_size=1, max_size=3)))
+        for i, (gpus, model, rack, nvlink, lost, state) in enumerate(draw(machines))
     ]
     is_tree = draw(st.booleans())
     teams = [Team("t0"), Team("t1"), Team("t2", "t0" if is_tree else None), Team("t3", "t0" if is_tree else None)]
@@ -156,8 +164,47 @@ def worlds(draw: st.DrawFn, max_workloads: int = 12) -> Snapshot:
     lately = draw(st.lists(st.sampled_from([0, 1, 4]), min_size=4, max_size=4))
     use = [Use(t.name, pool, n * WHOLE) for pool in pools for t, n in zip(teams, lately, strict=True) if n]
     floor = _Floor({n.name: n for n in nodes})
-    drafts = draw(st.lists(_drafts, min_size=min(7, max_workloads), max_size=max_workloads))
+    drafts = draw(first) + draw(st.lists(_drafts, min_size=min(7, max_workloads), max_size=max_workloads))
     return Snapshot.build(AT, nodes, teams, quotas, [_workload(floor, i, d) for i, d in enumerate(drafts)], use)
+
+
+_lenders = st.builds(
+    lambda draft, memory, held: replace(
+        draft, kind=Kind.INFERENCE, ask=ResourceRequest(share=Share(WHOLE, WHOLE, memory)), gang=Gang(held, 1, held),
+        phase=Phase.RUNNING, held=held, leaves=False, require=None, priority=200,
+    ),
+    draft=_drafts, memory=st.sampled_from([4000, 0, 9000]), held=st.integers(2, 3),
+)  # fmt: skip
+_borrowers = st.builds(
+    lambda draft, memory, gang, phase: replace(
+        draft, kind=Kind.TRAINING, ask=ResourceRequest(gpus=1, gpu_memory=memory), gang=gang, phase=phase, saves=True,
+        more=0, roles=(), require=None, preemptible=True, gate="",
+    ),
+    draft=_drafts, memory=st.sampled_from([1, 4000, 9000]),
+    gang=st.sampled_from([Gang(1, 1, 3), Gang(1, 1, 4), Gang(2, 2, 4)]),
+    phase=st.sampled_from([Phase.RUNNING, Phase.RUNNING, Phase.QUEUED]),
+)  # fmt: skip
+
+
+def worlds_with_standby() -> st.SearchStrategy[Snapshot]:
+    """Worlds in which a service has replicas asleep, and gangs run or wait that may fit beside its model.
+
+    A replica of whole GPUs by a share is asleep from the second on, since the beginning of time.
+    """
+    sound = _nodes.map(lambda node: (max(4, node[0]), *node[1:4], (), "ok"))
+    machines = st.tuples(sound, st.lists(_nodes, max_size=2)).map(lambda drawn: [drawn[0], *drawn[1]])
+    first = st.tuples(_lenders, st.lists(_borrowers, min_size=2, max_size=4)).map(lambda drawn: [drawn[0], *drawn[1]])
+    return worlds(max_workloads=4, machines=machines, first=first).map(_with_standby)
+
+
+def _with_standby(world: Snapshot) -> Snapshot:
+    services = [w for w in world.workloads.values() if w.ask.share is not None and w.ask.share.guarantee == WHOLE]
+    return world.replace(changed=[_asleep(w) for w in services if w.phase is Phase.RUNNING])
+
+
+def _asleep(w: Workload) -> Workload:
+    placement = tuple(replace(a, asleep_at=0.0) if a.rank else a for a in w.placement)
+    return replace(w, awake=1, standby=w.gang.max, placement=placement)
 
 
 @dataclass

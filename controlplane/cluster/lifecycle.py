@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from controlplane.cluster import draws, images, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
+from controlplane.cluster.leaving import leaves_at
 from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
@@ -18,7 +19,6 @@ from controlplane.jobspec.members import role_members
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
 
-END_SECONDS = 2.0  # from the signal to the end of a process that has nothing to save
 PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
 
 
@@ -125,8 +125,7 @@ class Lifecycle:
         for pod in leaving:
             pod.stopped_at = now if pod.stopped_at is None else pod.stopped_at
             pod.deadline = min(now + max(0.0, grace), math.inf if pod.deadline is None else pod.deadline)
-            needed = END_SECONDS if pod.phase == PodPhase.RUNNING else 1.0
-            until = max(pod.stopped_at + needed, group.saving_until or 0.0)
+            until = leaves_at(group, pod, pod.stopped_at, self.world.conditions.seed)
             pod.due = max(now + 1.0, float(math.ceil(min(until, pod.deadline))))
             self.world.schedule(pod)
             self.world.keep(pod)

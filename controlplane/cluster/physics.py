@@ -1,6 +1,7 @@
 """How fast things run in the simulated cluster: step times, shared devices, start delays.
 
-Pure functions of their arguments. The numbers are ours: plausible, made up, and in no way a measurement.
+Pure functions of their arguments. The numbers are ours: plausible, made up, and in no way a measurement, but for how
+long a borrower takes to give a lent GPU back.
 
 Training is synchronous data parallelism: in each step every worker computes on its own batch, then all exchange
 gradients and wait for each other. So a gang is as fast as its slowest device, and makes no progress at all unless
@@ -11,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.cluster import draws
+from controlplane.cluster import draws, reclaims
 from controlplane.cluster.serving.traffic import Sizes
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind, Level
@@ -209,6 +210,12 @@ def start_seconds(kind: Kind, seed: int, pod: str) -> float:
     """From a pod's creation until its containers run: whole seconds, always the same for one pod."""
     drawn = draws.lognormal(START_MEDIAN[kind], START_SIGMA, seed, "start", pod)
     return float(math.ceil(min(max(drawn, START_MIN), START_MAX)))
+
+
+def give_back_seconds(seed: int, pod: str, *, saves: bool) -> float:
+    """From the decision until a worker on a lent GPU is gone, as measured (reclaims.py); the same for one pod."""
+    spread = reclaims.measured().seconds["save" if saves else "leave"]["free"]
+    return spread.at(draws.uniform(seed, "give back", pod))
 
 
 def gpu_ratio(milli: int) -> float:

@@ -124,13 +124,16 @@ class Changes:
             self.change(row, rollout=None)
         if to in ENDED or to == Phase.RUNNING:
             self.steps.append((row, to))
-        if row.may_sleep:
+        if row.is_service:
             self._leave_sleep(row, before)
         self.moves += 1
         self.note(row, kind or to.value, reason=reason, message=message, data=data)
 
     def _leave_sleep(self, row: State, before: Phase) -> None:
-        """What a step means for a service that may be asleep: what starts again has a replica, as at first."""
+        """What a step means for a service that may be asleep: what starts again has a replica, as at first.
+
+        Also for one with a least of 1 whose pods no look has shown: it may have been asleep until that was changed.
+        """
         if row.phase == Phase.QUEUED and row.workers == 0:
             self.change(row, workers=1)
         if before in ACTIVE and row.phase not in ACTIVE and not any(seat.pod_phase for seat in self.live(row)):

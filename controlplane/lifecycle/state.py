@@ -91,11 +91,6 @@ class State:
         return self.kind == Kind.INFERENCE
 
     @property
-    def may_sleep(self) -> bool:
-        """Whether it is a service that may have no replica while no request comes."""
-        return self.is_service and self.workers_min == 0
-
-    @property
     def is_owned(self) -> bool:
         """Whether it is an object of Kubernetes whose own controller makes its pods, and ends them."""
         return self.managed_by in RESOURCES

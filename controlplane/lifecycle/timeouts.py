@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle.attempts import stop_attempt
 from controlplane.lifecycle.changes import Changes
+from controlplane.lifecycle.requests import stop
 from controlplane.lifecycle.state import BOUND, REQUEUE, Seat, State
 from scheduler.model.workload import Phase
 
@@ -22,11 +23,8 @@ def expire(changes: Changes, row: State) -> None:
 
 
 def end(changes: Changes, row: State) -> None:
-    """It has run as long as it may: its workers are stopped."""
-    message = "It ran as long as its max_duration allows."
-    changes.move(row, Phase.STOPPING, reason="MaxDurationExceeded", message=message)
-    changes.change(row, intent="", reason="MaxDurationExceeded", message=message)
-    changes.leave(row, [seat for seat in changes.live(row) if seat.state == BOUND])
+    """It has run as long as it may: its workers are stopped. One without any, as a service asleep, ends at once."""
+    stop(changes, row, reason="MaxDurationExceeded", message="It ran as long as its max_duration allows.")
 
 
 def give_up(changes: Changes, row: State, gang_timeout_seconds: float) -> None:

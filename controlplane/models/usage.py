@@ -56,6 +56,8 @@ class ServiceWindow(models.Model):
     requests_per_second = models.FloatField(null=True)
     replicas = models.PositiveIntegerField(default=0)
     wanted = models.PositiveIntegerField(default=0)
+    asleep = models.PositiveIntegerField(null=True, help_text="Replicas on standby; null: it keeps none")
+    lent = models.PositiveIntegerField(null=True, help_text="GPUs of these that gangs use; null: it keeps no standby")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "start"], name="one_service_window")]

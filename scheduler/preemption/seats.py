@@ -33,7 +33,8 @@ def may_borrow(ask: ResourceRequest) -> bool:
 def open_seats(session: Session) -> Iterator[Seat]:
     """The places of sleeping replicas that may be lent now: loaded, settled and not lent."""
     plan, index = session.plan, session.plan.inventory.index
-    taken = {(a.node, a.gpus) for uid in plan.ledger.borrowing for a in plan.workload(uid).placement if a.lender}
+    borrowers = (plan.workload(uid) for uid in {*plan.ledger.borrowing, *plan.view})  # this round's among them
+    taken = {(a.node, a.gpus) for gang in borrowers for a in gang.placement if a.lender}
     until = plan.snapshot.at - session.settings.lend_after_seconds
     for service in sorted(plan.ledger.sleeping.values(), key=lambda w: w.seq):
         if service.phase is not Phase.RUNNING or plan.workload(service.id) is not service:

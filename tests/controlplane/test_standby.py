@@ -2,10 +2,10 @@
 
 import pytest
 
-from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.port import PodPhase, PodSpec, ServiceUse
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.loops import scale, schedule
-from controlplane.models import Action, Placement, Workload
+from controlplane.models import Action, Placement, ServiceWindow, Workload
 from controlplane.queries.workloads import details, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.scheduling import policy
@@ -20,6 +20,10 @@ WHOLE = {"gpu_share": {"guarantee": 1, "memory": "6Gi"}, "cpu": 1, "memory": "1G
 
 class Busy(NoMetrics):
     told = None
+    served: tuple[ServiceUse, ...] = ()
+
+    def services(self, workloads):
+        return self.served
 
     def scrapes(self, workloads):
         return dict.fromkeys(workloads, self.told) if self.told else {}
@@ -110,6 +114,8 @@ def test_a_preview_says_what_it_costs():
 
 def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):
     made = service(world)
+    plain = world.submit("plain", kind="inference", resources={"cpu": 1, "memory": "1Gi"})
+    served = (str(made.pk), str(plain.pk))
     gang = world.submit("t", resources={"gpus": 1, "gpu_memory": "6Gi", "cpu": 1, "memory": "1Gi"},
                         workers={"count": 1, "max": 3})  # fmt: skip
     full = world.submit("full", resources={"gpus": 1, "cpu": 1, "memory": "1Gi"}, workers={"count": 12})
@@ -127,6 +133,12 @@ def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):
     gang.refresh_from_db()
     assert details.autoscaling(made, world.cluster.at)["standby"] == found.shown()
     assert [w["is_lent"] for w in queries.placement(gang)["workers"]] == [False, True, True]
+    world.metrics.served = tuple(ServiceUse(uid, world.cluster.at, 60.0, 1.0, 0.1, 0, 60, 0) for uid in served)
+    world.account()
+    windows = {row.workload: (row.replicas, row.wanted, row.asleep, row.lent) for row in ServiceWindow.objects.all()}
+    assert windows == {made.pk: (1, 1, 2, 2), plain.pk: (1, 1, None, None)}
+    (shown,) = details.metrics(made, 5, world.cluster.at)["windows"]
+    assert (shown["asleep"], shown["lent"]) == (2, 2)
 
     world.metrics.told = look(world.cluster.at, 100.0, waiting=400, seconds=0.2)
     scale.run_once(world.wiring)

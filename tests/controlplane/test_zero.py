@@ -221,6 +221,31 @@ def test_a_least_of_one_wakes_it_for_good(world: World) -> None:
     assert Workload.objects.get(pk=service.pk).workers == 1
 
 
+def test_asleep_its_max_duration_ends_it_at_once_and_its_address_goes(world: World) -> None:
+    service = awake(world, max_duration="1h")
+    sleep(world, service)
+    world.cluster.at += 3600.0
+    world.observe()
+    assert phase(service) == "Stopped"
+    assert story(service)[-2:] == ["Stopping", "Stopped"]
+    assert Event.objects.filter(workload=service.pk).latest("id").reason == "MaxDurationExceeded"
+    assert open_actions(service) == ["address"]
+    world.actuate()
+    assert world.cluster.calls[-1] == ("keep_address", str(service.pk), False)
+
+
+def test_stopped_before_the_replica_exists_that_a_least_of_one_asks_for_its_address_goes(world: World) -> None:
+    service = awake(world)
+    sleep(world, service)
+    services.patch(workload=service, changes={"replicas": {"min": 1}}, version=None, actor="alice")
+    schedule.run_once(world.wiring)
+    services.stop(workload=service, actor="alice")
+    world.actuate()
+    assert ("keep_address", str(service.pk), False) in world.cluster.calls
+    world.observe_all()
+    assert phase(service) == "Stopped"
+
+
 # --- how it stands --------------------------------------------------------------------------------
 
 

@@ -158,6 +158,30 @@ def test_latency_budget_replicas_and_decisions_stand_on_one_time_axis(world: Wor
     assert all(below[1] < above[0] for below, above in pairwise(spans)), "the panels do not overlap"
 
 
+def test_what_is_on_standby_and_lent_stands_on_the_same_axis_and_in_the_table(bare: World, visit: Visit) -> None:
+    doc = document("inference", "chat", "nlp") | {
+        "replicas": {"min": 1, "max": 4}, "standby": 2, "resources": {"gpu_share": {"guarantee": 1, "memory": "6Gi"}},
+    }  # fmt: skip
+    w = bare.add(doc, Phase.RUNNING)
+    ServiceWindow.objects.create(workload=w.pk, start=NOW - 180, replicas=1, wanted=1)  # before it had standby
+    for ago, lent in ((120, 2), (60, 1)):
+        ServiceWindow.objects.create(workload=w.pk, start=NOW - ago, replicas=1, wanted=1, asleep=3, lent=lent)
+    Workload.objects.filter(pk=w.pk).update(awake=1, standby=2)
+    figure = visit("mel").get(f"/services/{w.pk}/history").json()
+    drawn = {trace["name"]: trace for trace in figure["data"]}
+    assert drawn["on standby"]["y"] == [None, 3, 3]
+    assert drawn["lent to trainings"]["y"] == [None, 2, 1]
+    assert drawn["lent to trainings"]["x"] == drawn["ready"]["x"]
+    assert {drawn[name]["yaxis"] for name in ("ready", "on standby", "lent to trainings")} == {"y3"}
+    assert figure["layout"]["yaxis3"]["range"][1] >= 3
+    table = visit("mel").get(f"/services/{w.pk}/?view=table").content.decode()
+    assert '<th class="num">On standby</th><th class="num">Lent</th>' in table
+    assert '<td class="num">3</td><td class="num">1</td>' in table
+    plain = bare.add(document("inference", "plain", "nlp"), Phase.RUNNING)
+    minutes(plain, 0, range(1, 3))
+    assert "On standby</th>" not in visit("mel").get(f"/services/{plain.pk}/?view=table").content.decode()
+
+
 def test_the_budget_burns_down_as_its_requests_are_late(bare: World, visit: Visit) -> None:
     w = running_service(bare)
     minutes(w, 0, range(61, 1500))

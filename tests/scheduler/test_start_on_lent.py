@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, given, settings
 
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Evict, EvictReason, Place, Wait
@@ -11,7 +11,7 @@ from scheduler.model.settings import Settings
 from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Phase, Workload
 from scheduler.preemption.borrowed import given_back
-from tests.strategies import worlds
+from tests.strategies import worlds_with_standby
 from tests.worlds import evict, moves, parse, place
 
 RULES = Settings()
@@ -152,26 +152,49 @@ def test_what_a_service_takes_back_makes_it_no_preemptor() -> None:
     assert (leaves.by, world.after([leaves]).workloads["g1"].preempted_by) == ("s1", ("",))
 
 
-@given(worlds())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-def test_a_start_on_lent_gpus_is_whole_fits_and_takes_no_account_of_what_is_lent(world: Snapshot) -> None:
-    ready = world.replace(changed=[_ready(w) for w in world.workloads.values()])
-    decisions = schedule(ready, Settings(lend_after_seconds=0.0))
-    placed = [d for d in decisions if isinstance(d, Place) and any(w.lender for w in d.workers)]
-    fresh = [d for d in placed if ready.workloads[d.workload].phase is Phase.QUEUED]
-    event(f"started: {min(2, len(fresh))}")
-    after = ready.after(decisions)
-    for one in fresh:
-        gang = after.workloads[one.workload]
-        assert gang.gang.min <= len(one.workers) <= gang.gang.count
-        assert gang.preemptible and gang.checkpoint_interval
-        assert not one.after
-    without = schedule(ready, Settings(lend_after_seconds=1e9))
-    others = [d for d in decisions if not isinstance(d, Wait) and d not in placed]
-    assert others == [d for d in without if not isinstance(d, Wait)]
-    assert (after.columns.gpu[IDLE, MEMORY] <= ready.inventory.gpu_capacity[MEMORY]).all()
-    assert (after.columns.gpu[IDLE, COMPUTE] <= ready.inventory.gpu_capacity[COMPUTE]).all()
-    assert not [d for d in schedule(after, RULES) if isinstance(d, Evict) and d.reason is EvictReason.TAKEN_BACK]
+def test_what_a_gang_that_waited_got_is_not_lent_again_in_the_same_round() -> None:
+    world = parse("""
+        node a 4 gpus memory 40000
+        team red nominal 8
+        s1 red inference share 1 smem 20000 x 1..2..2 standby 1 awake 1 asleep 1 running a:0 a:1
+        f1 red training 1 running a:3
+        g1 red training 1 gpumem 8000 x 1..1..3 running a:2
+        g2 red training 1 gpumem 8000 saves 600 pending
+    """)
+    found = [
+        (d.workload, w.gpus) for d in schedule(world, RULES) if isinstance(d, Place) for w in d.workers if w.lender
+    ]
+    assert found == [("g2", (1,))]
+
+
+def test_a_start_on_lent_gpus_is_whole_fits_and_takes_no_account_of_what_is_lent() -> None:
+    has_started: list[bool] = []
+
+    @given(worlds_with_standby())
+    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    def holds(world: Snapshot) -> None:
+        ready = world.replace(changed=[_ready(w) for w in world.workloads.values()])
+        decisions = schedule(ready, Settings(lend_after_seconds=0.0))
+        placed = [d for d in decisions if isinstance(d, Place) and any(w.lender for w in d.workers)]
+        fresh = [d for d in placed if ready.workloads[d.workload].phase is Phase.QUEUED]
+        has_started.append(bool(fresh))
+        after = ready.after(decisions)
+        for one in fresh:
+            gang = after.workloads[one.workload]
+            assert gang.gang.min <= len(one.workers) <= gang.gang.count
+            assert gang.preemptible and gang.checkpoint_interval
+            assert not one.after
+        without = schedule(ready, Settings(lend_after_seconds=1e9))
+        others = [d for d in decisions if not isinstance(d, Wait) and d not in placed]
+        assert others == [d for d in without if not isinstance(d, Wait)]
+        seats = [(a.node, a.gpus) for w in after.workloads.values() for a in w.placement if a.lender]
+        assert len(seats) == len(set(seats))
+        assert (after.columns.gpu[IDLE, MEMORY] <= ready.inventory.gpu_capacity[MEMORY]).all()
+        assert (after.columns.gpu[IDLE, COMPUTE] <= ready.inventory.gpu_capacity[COMPUTE]).all()
+        assert not [d for d in schedule(after, RULES) if isinstance(d, Evict) and d.reason is EvictReason.TAKEN_BACK]
+
+    holds()
+    assert sum(has_started) >= 0.3 * len(has_started), f"started in {sum(has_started)} of {len(has_started)} worlds"
 
 
 def _ready(w: Workload) -> Workload:

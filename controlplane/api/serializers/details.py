@@ -63,6 +63,8 @@ class ServiceMinute(Answer):
     requests_per_second = s.FloatField(allow_null=True)
     replicas = s.IntegerField()
     wanted = s.IntegerField()
+    asleep = s.IntegerField(allow_null=True, help_text="Replicas on standby; null for a service without.")
+    lent = s.IntegerField(allow_null=True, help_text="GPUs of these that trainings use; null for a service without.")
 
 
 class Metrics(Answer):

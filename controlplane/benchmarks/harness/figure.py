@@ -41,6 +41,7 @@ class Options:
     repeat: int | None = None  # fewer repetitions than the benchmark's own number
     pods: Path | None = None  # a list of pods of one's own, of benchmarks that read one
     nodes: Path | None = None  # a list of machines of one's own
+    write_table: bool = False  # reclaim: also write the table that the simulated cluster draws from
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,27 @@ whose workers each hold 1 GiB. Then the law wants one replica more. Each time, f
 
 The scheduler's rests before lending and growth are 0 here, as they would make a turn take minutes; they lie before the
 decision. Weft's loops run in one process (reclaiming.py) on Postgres.
+
+With --write-table what was measured is also written to controlplane/cluster/reclaims.json.
 """
 
+import os
 import tempfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from controlplane.benchmarks.harness import processes
 from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
+from controlplane.benchmarks.harness.record import machine
+from controlplane.cluster import reclaims
 from controlplane.testbed import postgres
 from controlplane.testbed.processes import running, wait_for
 from controlplane.testbed.realnode import programs
 
 TIMES = 100
+GPUS = 3  # of the gang, with the one that it borrows (reclaiming.py)
 KINDS = {"leave": "", "save": "_checkpoint"}  # what a worker does at SIGTERM: how its figures' names end
 GOALS = {"leave": 1.0, "save": 10.0}
 
@@ -35,6 +42,7 @@ def run(options: Options, progress: Progress) -> Result:
     programs.find_all()
     times = options.repeat or TIMES
     turns: list[dict[str, Any]] = []
+    date, load = datetime.now(UTC).isoformat(timespec="seconds"), round(os.getloadavg()[0], 2)
     with tempfile.TemporaryDirectory(prefix="weft-reclaim-") as name, postgres.prepared({}) as server:
         progress(0.0, "starting a cluster with a real node")
         with running(server.command, log=server.log, user=server.user) as process:
@@ -45,6 +53,8 @@ def run(options: Options, progress: Progress) -> Result:
                 if "how" in line:
                     turns.append(line)
                     progress(0.05 + 0.95 * len(turns) / (2 * times), f"replica {len(turns)} of {2 * times} woken")
+    if options.write_table:
+        reclaims.write(reclaims.table_of(turns, GPUS, date, machine(), load))
     found = {how: [turn for turn in turns if turn["how"] == how] for how in KINDS}
     figures = [figure for how in KINDS for figure in _figures(how, found[how])]
     return Result(tuple(figures), tuple(_note(how, found[how]) for how in KINDS))

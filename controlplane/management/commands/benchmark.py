@@ -30,13 +30,17 @@ class Command(BaseCommand):
         parser.add_argument("--seeds", default="0", help="comma-separated (0); for openb also how many, from 42 on")
         parser.add_argument("--pods", type=Path, help="openb: a list of pods of one's own; the figures are not stored")
         parser.add_argument("--nodes", type=Path, help="openb: a list of machines of one's own")
+        parser.add_argument(
+            "--write-table", action="store_true", help="reclaim: write controlplane/cluster/reclaims.json anew"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Measure."""
         seeds = tuple(int(seed) for seed in options["seeds"].split(","))
         chosen = Options(
-            Path(settings.WEFT_DATA), options["jobs"], seeds, options["repeat"], options["pods"], options["nodes"]
-        )
+            Path(settings.WEFT_DATA), options["jobs"], seeds, options["repeat"], options["pods"], options["nodes"],
+            options["write_table"],
+        )  # fmt: skip
         try:
             done = measure(options["name"], chosen, quiet=options["json"])
         except BenchmarkError as error:

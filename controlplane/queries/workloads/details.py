@@ -152,7 +152,9 @@ def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
 
 _ROUND = ("loop", "policy", "digest", "took_ms", "is_replayable")
 _GPU = ("node__name", "index", "duty", "memory_used")
-_WINDOW = ("start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted")
+_WINDOW = (
+    "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted", "asleep", "lent",
+)  # fmt: skip
 
 
 def _round(row: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -32,7 +32,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One minute of a service. rate is requests a second, p95 seconds; None = not known."""
+    """One minute of a service. rate is requests a second, p95 seconds; None = not known.
+
+    asleep: replicas on standby; lent: GPUs of these that gangs use. None for a service without standby.
+    """
 
     start: float
     replicas: int
@@ -41,6 +44,8 @@ class Window:
     p95: float | None
     requests: int | None
     over: int | None
+    asleep: int | None = None
+    lent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,17 @@ def services(at: float, names: Collection[str] | None) -> tuple[Listed, ...]:
 def windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> tuple[Window, ...]:
     """A service's minutes of the last hours, oldest first."""
     mine = ServiceWindow.objects.filter(workload=uid, start__gte=at - seconds).order_by("start")
-    columns = ("start", "replicas", "wanted", "requests_per_second", "p95_seconds", "requests", "over")
+    columns = (
+        "start",
+        "replicas",
+        "wanted",
+        "requests_per_second",
+        "p95_seconds",
+        "requests",
+        "over",
+        "asleep",
+        "lent",
+    )
     return tuple(Window(*row) for row in mine.values_list(*columns))
 
 

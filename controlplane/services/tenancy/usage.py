@@ -4,7 +4,7 @@ Intervals are measured between whole seconds of the cluster's clock, so that the
 placement remembers how far it is accounted, in the same transaction, so that running again adds nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -164,22 +164,17 @@ def serving() -> dict[str, float | None]:
     return {str(uid): (spec["normalised"].get("objective") or {}).get("p95_seconds") for uid, spec in rows}
 
 
-_WINDOW = ("workload", "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted")
+_WINDOW = (
+    "workload", "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted", "asleep",
+    "lent",
+)  # fmt: skip
 
 
 def _windows(services: Sequence[ServiceUse]) -> None:
-    """One row for each service's window; a window is written once. Replicas are those that serve, and are to."""
+    """One row for each service's window; a window is written once."""
     if not services:
         return
-    uids = [UUID(use.workload) for use in services]
-    up = Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED) & Q(placements__asleep_at=None)
-    running = Count("placements", filter=up)
-    counts = {
-        str(uid): (n, wanted)
-        for uid, n, wanted in Workload.objects.filter(pk__among=uids)
-        .annotate(n=running)
-        .values_list("pk", "n", Coalesce(F("awake"), F("workers")))
-    }
+    counts = _replicas([UUID(use.workload) for use in services])
     rows = [
         (
             UUID(use.workload),
@@ -194,3 +189,33 @@ def _windows(services: Sequence[ServiceUse]) -> None:
         if use.workload in counts
     ]
     bulk.insert(ServiceWindow, _WINDOW, rows, ignore=True)
+
+
+def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int | None]]:
+    """Of each service: replicas that serve, that are to, those on standby, and the GPUs of these that are lent.
+
+    The last two are None for one that keeps none. A query; one more if one of them does.
+    """
+    up = Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED)
+    running = Count("placements", filter=up & Q(placements__asleep_at=None))
+    asleep = Count("placements", filter=up & Q(placements__asleep_at__isnull=False))
+    found = list(
+        Workload.objects.filter(pk__among=uids)
+        .annotate(n=running, asleep=asleep)
+        .values_list("pk", "n", Coalesce(F("awake"), F("workers")), "awake", "asleep")
+    )
+    lenders = {str(uid) for uid, _, _, awake, _ in found if awake is not None}
+    lent = _lent(lenders) if lenders else {}
+    return {
+        str(uid): (n, wanted, *((None, None) if awake is None else (sleeping, lent.get(str(uid), 0))))
+        for uid, n, wanted, awake, sleeping in found
+    }
+
+
+def _lent(lenders: Collection[str]) -> dict[str, int]:
+    """GPUs that gangs' workers have of these services' replicas, those that are leaving among them."""
+    gpus: dict[str, int] = {}
+    there = Placement.objects.filter(lender__in=lenders, bound_at__isnull=False).exclude(state=RELEASED)
+    for lender, devices in there.values_list("lender", "gpus"):
+        gpus[lender] = gpus.get(lender, 0) + len(devices)
+    return gpus
