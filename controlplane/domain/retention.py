@@ -61,6 +61,7 @@ DECLARED = {
     "controlplane_usage": f"{FOR_EVER}: what is billed; a row for each hour and pool in which a workload held GPUs",
     "controlplane_placement": f"{FOR_EVER}: what the bill follows from; a row for each worker and attempt",
     "controlplane_servicealarm": f"{FOR_EVER}: one row a service that was ever at risk",
+    "controlplane_servicescaler": f"{FOR_EVER}: one row a service that Kubernetes scales, what was last seen of that",
     "controlplane_servicestate": f"{FOR_EVER}: one row a service, what was learned of its requests",
     "controlplane_trainingdiagnosis": f"{FOR_EVER}: one row a training that reports its steps, of its newest attempt",
     "controlplane_revision": f"{FOR_EVER}: one row for each image and environment that a service was given",
