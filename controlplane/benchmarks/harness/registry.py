@@ -88,6 +88,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         (*CORE, "autoscaler", "controlplane/cluster"),
     ),
     "tokens": Benchmark(("sharing.tokens", "sharing.divisions"), ("gpushare",)),
+    "elasticity": Benchmark(("training.elasticity", "training.elasticdraws"), ("autoscaler",)),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(
         ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER
