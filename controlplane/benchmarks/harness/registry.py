@@ -88,6 +88,17 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         (*CORE, "autoscaler", "controlplane/cluster"),
     ),
     "tokens": Benchmark(("sharing.tokens", "sharing.divisions"), ("gpushare",)),
+    "sia": Benchmark(
+        (
+            "training.againstsia",
+            "training.goodput",
+            "training.jobs",
+            "training.rounds",
+            "training.sia",
+            "training.tables",
+        ),
+        ("autoscaler",),
+    ),
     "elasticity": Benchmark(("training.elasticity", "training.elasticdraws"), ("autoscaler",)),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(

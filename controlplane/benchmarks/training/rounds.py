@@ -29,6 +29,17 @@ class Policy(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Forgetful:
+    """A policy that learns nothing from jobs that have finished: each job is the only one of its model."""
+
+    policy: Policy
+
+    def plan(self, now: float, jobs: Sequence[Mapping[str, Any]], current: Plan) -> Plan:
+        """See autoscaler.planner."""
+        return self.policy.plan(now, [{**job, "model": f"{job['model']} {job['id']}"} for job in jobs], current)
+
+
 @dataclass(slots=True)
 class Told:
     """jct: s by job; restarts: by job; infeasible: plans that asked for what is not there."""
