@@ -18,7 +18,7 @@ ROUND = 60.0  # s
 NODES = {"dgx-ext": (2, 8), "aws": (6, 4), "rtx": (3, 8)}  # Sia's default cluster: nodes and GPUs of each, by type
 
 NodeId = tuple[str, int]
-Plan = Mapping[str, Sequence[tuple[NodeId, int]]]
+Plan = Mapping[Any, Sequence[tuple[NodeId, int]]]
 
 
 class Policy(Protocol):
