@@ -36,7 +36,7 @@ BESIDE: tuple[Case, ...] = (
     ("newtrace", 1), ("rate_10", 1), ("rate_20", 1), ("rate_30", 1), ("rate_40", 1), ("rate_50", 1), ("saturn", 1),
 )  # fmt: skip
 CHOSEN_ON = ("saturn", "rate_20")  # the planner's constants
-# Mean and 99th percentile in h, and restarts of a job: Sia's own simulator, one run each (design/elasticity.md).
+# Mean and 99th percentile in h, and restarts of a job: Sia's own simulator, one run of each workload.
 PUBLISHED: Mapping[Case, tuple[float, float, float]] = {
     ("philly", 1): (0.532, 8.06, 4.21),
     ("philly", 2): (0.736, 9.27, 4.46),
