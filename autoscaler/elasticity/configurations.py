@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.elasticity.inputs import Node
+from autoscaler.elasticity.inputs import Node, Parts
 
 Ints = npt.NDArray[np.int64]
+Shape = tuple[int, int, int]  # index of the type, nodes, GPUs
 
 EVERY_COUNT = 8  # nodes: up to here each number of whole nodes is offered
 GROWTH = 1.25  # beyond it, the next number is larger by this at least
@@ -28,7 +29,19 @@ class Configurations:
     gpus: Ints
     room: Ints
     node_gpus: Ints
-    index: dict[tuple[int, int, int], int]  # (kind, nodes, GPUs) -> its place
+    index: dict[Shape, int]  # -> its place
+
+    def shape_of(self, where: Parts) -> Shape | None:
+        """Of GPUs on nodes; None for what is not on offer, as after a node has gone."""
+        if not where or where[0][0][0] not in self.types:
+            return None
+        shape = self.types.index(where[0][0][0]), len(where), sum(gpus for _, gpus in where)
+        return shape if shape in self.index else None
+
+    def index_of(self, where: Parts) -> int | None:
+        """The place of the configuration that these GPUs are; None for what is not on offer."""
+        shape = self.shape_of(where)
+        return None if shape is None else self.index[shape]
 
 
 def configurations(nodes: Sequence[Node]) -> Configurations:

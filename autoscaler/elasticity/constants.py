@@ -3,7 +3,7 @@
 # --- what is worth how much ------------------------------------------------------------------
 EXPONENT = -0.25  # p of (speed ** p - 1) / p: the lower, the more a job with few GPUs gains against one with many
 UNSERVED_SPEED = 0.7  # times its least speed: what a job counts that has no GPU
-WORK_EXPONENT = -0.2  # of the weight of a job by its remaining work: less work goes first
+WORK_EXPONENT = -0.3  # of the weight of a job by its remaining work: less work goes first
 WORK_SCALE = 600.0  # s of one slow GPU: below this, remaining work makes little difference
 
 # --- what a change costs ---------------------------------------------------------------------

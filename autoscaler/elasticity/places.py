@@ -1,41 +1,15 @@
 """On which nodes jobs get what was chosen: what is unchanged stays, of the others the largest is placed first."""
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+import numpy as np
 
 from autoscaler.elasticity.configurations import Configurations
-from autoscaler.elasticity.inputs import Job, Node, NodeId
+from autoscaler.elasticity.floor import Floor, Place
+from autoscaler.elasticity.inputs import Job, Node
 
-Place = tuple[tuple[NodeId, int], ...]
-
-
-@dataclass(slots=True)
-class Floor:
-    """free: GPUs by node; placed: by job; movable: jobs on one node that may be moved to an equal place."""
-
-    free: dict[NodeId, int]
-    placed: dict[Hashable, Place] = field(default_factory=dict)
-    movable: set[Hashable] = field(default_factory=set)
-
-    def has_room(self, place: Place) -> bool:
-        """Whether all of this is free."""
-        wanted: Counter[NodeId] = Counter()
-        for node, gpus in place:
-            wanted[node] += gpus
-        return all(self.free[node] >= gpus for node, gpus in wanted.items())
-
-    def put(self, job: Hashable, place: Place) -> None:
-        """Give it this place, which is free."""
-        for node, gpus in place:
-            self.free[node] -= gpus
-        self.placed[job] = place
-
-    def lift(self, job: Hashable) -> None:
-        """Take its place away."""
-        for node, gpus in self.placed.pop(job):
-            self.free[node] += gpus
-        self.movable.discard(job)
+__all__ = ["Place", "place"]
 
 
 def place(
@@ -46,89 +20,46 @@ def place(
     current: Mapping[Hashable, Place],
 ) -> dict[Hashable, Place]:
     """Where each job runs. Always feasible: what fits nowhere in one piece gets the next smaller configuration."""
-    floor = Floor({node.id: node.gpus for node in nodes})
-    waiting: list[tuple[int, int]] = []  # place in jobs, configuration
+    floor = Floor(offered, nodes, jobs)
+    sizes = offered.gpus.tolist()
+    # GPUs, less than 0; number of the job; configuration
+    waiting = [(-sizes[index], number, index) for number, index in _changed(offered, floor, jobs, choice, current)]
+    heapify(waiting)
+    while waiting:
+        _, number, index = heappop(waiting)
+        found = floor.find(index)
+        if found is None:
+            for other, where in floor.make_room(index):
+                same = offered.index_of(where)
+                if same is not None:  # always: it was placed with it
+                    heappush(waiting, (-sizes[same], other, same))
+            found = floor.find(index)
+        if found is not None:
+            floor.put(number, found)
+        elif (smaller := _smaller(offered, index)) is not None:
+            heappush(waiting, (-sizes[smaller], number, smaller))
+    return {jobs[number].id: where for number, where in floor.placed.items()}
+
+
+def _changed(
+    offered: Configurations,
+    floor: Floor,
+    jobs: Sequence[Job],
+    choice: Sequence[int],
+    current: Mapping[Hashable, Place],
+) -> Iterator[tuple[int, int]]:
+    """Leave what is unchanged where it is; the others, by number, with their configurations."""
     for number, (job, index) in enumerate(zip(jobs, choice, strict=True)):
         if index < 0:
             continue
         held = current.get(job.id)
-        if held is not None and _index(offered, held) == index and floor.has_room(held):
-            floor.put(job.id, held)
-            if len(held) == 1 and not job.is_restarting:
-                floor.movable.add(job.id)
+        if held is not None and offered.index_of(held) == index and floor.has_room(held):
+            floor.put(number, held, is_movable=len(held) == 1 and not job.is_restarting)
         else:
-            waiting.append((number, index))
-    sizes = {job.id: number for number, job in enumerate(jobs)}
-    while waiting:
-        waiting.sort(key=lambda one: (-offered.gpus[one[1]], one[0]))
-        number, index = waiting.pop(0)
-        found = _find(offered, floor, index)
-        if found is None:
-            lifted = _make_room(offered, floor, index)
-            waiting += [(sizes[job], offered.index[_shape(offered, where)]) for job, where in lifted]
-            found = _find(offered, floor, index)
-        if found is not None:
-            floor.put(jobs[number].id, found)
-        else:
-            waiting += [(number, smaller) for smaller in _smaller(offered, jobs[number], index)]
-    return floor.placed
+            yield number, index
 
 
-def _find(offered: Configurations, floor: Floor, index: int) -> Place | None:
-    """The fullest node with room, or the fullest nodes with a whole node's room; the first of equal ones."""
-    count = int(offered.nodes[index])
-    share = int(offered.gpus[index]) // count
-    gpu_type = offered.types[int(offered.kind[index])]
-    fit = sorted((left, node) for node, left in floor.free.items() if node[0] == gpu_type and left >= share)
-    return tuple((node, share) for _, node in fit[:count]) if len(fit) >= count else None
-
-
-def _make_room(offered: Configurations, floor: Floor, index: int) -> list[tuple[Hashable, Place]]:
-    """Lift small jobs off the nodes where fewest GPUs have to move; nothing where that does not suffice."""
-    count = int(offered.nodes[index])
-    share = int(offered.gpus[index]) // count
-    gpu_type = offered.types[int(offered.kind[index])]
-    small: dict[NodeId, list[tuple[int, str, Hashable]]] = {}
-    for job in floor.movable:
-        node, gpus = floor.placed[job][0]
-        if gpus < offered.gpus[index]:
-            small.setdefault(node, []).append((gpus, str(job), job))
-    options: list[tuple[int, NodeId, list[Hashable]]] = []
-    for node, left in floor.free.items():
-        moved, lifted = _least(sorted(small.get(node, []), key=lambda one: one[:2]), share - left)
-        if node[0] == gpu_type and left + moved >= share:
-            options.append((moved, node, lifted))
-    if len(options) < count:
-        return []
-    options.sort(key=lambda one: one[:2])
-    jobs = [job for _, _, lifted in options[:count] for job in lifted]
-    where = [(job, floor.placed[job]) for job in jobs]
-    for job in jobs:
-        floor.lift(job)
-    return where
-
-
-def _least(small: Sequence[tuple[int, str, Hashable]], wanted: int) -> tuple[int, list[Hashable]]:
-    """The first of these (GPUs, name, job) that hold so many GPUs together, and how many; all where none suffice."""
-    moved, lifted = 0, []
-    for gpus, _, job in small:
-        if moved >= wanted:
-            break
-        moved += gpus
-        lifted.append(job)
-    return moved, lifted
-
-
-def _smaller(offered: Configurations, job: Job, index: int) -> list[int]:
+def _smaller(offered: Configurations, index: int) -> int | None:
     """The next smaller configuration of the same type, if there is one."""
-    kind, gpus = offered.kind[index], offered.gpus[index]
-    less = [i for i in range(len(offered.gpus)) if offered.kind[i] == kind and offered.gpus[i] < gpus]
-    return less[-1:]
-
-
-def _shape(offered: Configurations, where: Place) -> tuple[int, int, int]:
-    return offered.types.index(where[0][0][0]), len(where), sum(gpus for _, gpus in where)
-
-
-def _index(offered: Configurations, where: Place) -> int | None:
-    return offered.index.get(_shape(offered, where))
+    less = np.flatnonzero((offered.kind == offered.kind[index]) & (offered.gpus < offered.gpus[index]))
+    return int(less[-1]) if len(less) else None

@@ -8,7 +8,7 @@ from autoscaler.elasticity.configurations import Configurations
 from autoscaler.elasticity.constants import EXACT_CELLS, EXACT_STATES
 from autoscaler.elasticity.inputs import Job, Node
 from autoscaler.elasticity.knapsack import Ints, Problem, exact
-from autoscaler.elasticity.memory import Held, Memory
+from autoscaler.elasticity.memory import Memory
 from autoscaler.elasticity.places import Place, place
 from autoscaler.elasticity.prices import priced
 from autoscaler.elasticity.rates import rates
@@ -24,13 +24,13 @@ def planned(
     memory: Memory,
 ) -> dict[Hashable, Place]:
     """Where each job runs from now on; what was seen and decided is noted in `memory`."""
-    held = {identity: shape for identity, where in current.items() if (shape := _shape(offered, where)) is not None}
+    held = {identity: shape for identity, where in current.items() if (shape := offered.shape_of(where)) is not None}
     memory.observe(now, jobs, held)
     speed = rates(offered, jobs, [memory.jobs[job.id] for job in jobs])
     choice = solve(problem(now, offered, jobs, memory, speed))
     found = place(offered, nodes, jobs, [int(index) for index in choice], current)
     for row, job in enumerate(jobs):
-        shape = _shape(offered, found[job.id]) if job.id in found else None
+        shape = offered.shape_of(found.get(job.id, ()))
         memory.decided(now, job, shape, float(speed[row, offered.index[shape]]) if shape else 0.0)
     return found
 
@@ -41,14 +41,3 @@ def solve(asked: Problem) -> Ints:
     if states <= EXACT_STATES and states * len(asked.utility) <= EXACT_CELLS:
         return exact(asked)
     return priced(asked)
-
-
-def _shape(offered: Configurations, where: Place) -> Held | None:
-    """None for what is not on offer, as after a node has gone."""
-    if not where:
-        return None
-    gpu_type = where[0][0][0]
-    if gpu_type not in offered.types:
-        return None
-    shape = offered.types.index(gpu_type), len(where), sum(gpus for _, gpus in where)
-    return shape if shape in offered.index else None

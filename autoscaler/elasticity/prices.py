@@ -1,4 +1,8 @@
-"""The knapsack of a large cluster: a price for each type of GPU, then what is left is given to who gains most by it."""
+"""The knapsack of a large cluster: a price for each type of GPU, then what is left is given to who gains most by it.
+
+At the prices at which jobs would take just what there is, what each job takes by itself is nearly the best plan (a
+Lagrangian relaxation). It may need a few GPUs too many: then those who lose least by it take less.
+"""
 
 import numpy as np
 
@@ -7,22 +11,58 @@ from autoscaler.elasticity.knapsack import NONE, Floats, Ints, Problem
 ROUNDS = 60  # of prices
 FIRST_STEP = 1.0  # of the logarithm of a price
 LAST_STEP = 0.01
+TRIED = 6  # prices whose answers are made feasible: those with the least bound
 PASSES = 200  # over all jobs, at most, while something is gained
 
 
 def priced(problem: Problem) -> Ints:
     """A choice, [jobs], close to the best one: never more GPUs of a type than there are."""
     price = np.full(len(problem.room), _mean_gain(problem))
-    steps = np.geomspace(FIRST_STEP, LAST_STEP, ROUNDS)
-    best, value = np.full(len(problem.utility), NONE, np.int64), -np.inf
     room = np.maximum(problem.room, 1)
-    for step in steps:
-        choice = _answer(problem, price)
-        used = problem.used(choice)
-        if (used <= problem.room).all() and problem.value(choice) > value:
-            best, value = choice, problem.value(choice)
-        price = price * np.exp(step * np.clip(used / room - 1, -1, 1))
-    return filled(problem, best)
+    answers: list[tuple[float, Ints, Floats]] = []  # bound, choice, price
+    for step in np.geomspace(FIRST_STEP, LAST_STEP, ROUNDS):
+        choice, value = _answer(problem, price)
+        # No plan is worth more than this, whatever the price.
+        answers.append((float(value.sum() + (price * problem.room).sum()), choice, price))
+        price = price * np.exp(step * np.clip(problem.used(choice) / room - 1, -1, 1))
+    answers.sort(key=lambda answer: answer[0])
+    found = [repaired(problem, answer, at) for _, answer, at in answers[:TRIED]]
+    sound = [choice for choice in found if (problem.used(choice) <= problem.room).all()]
+    nobody = np.full(len(problem.utility), NONE, np.int64)
+    return filled(problem, max(sound, key=problem.value, default=nobody))
+
+
+def repaired(problem: Problem, choice: Ints, price: Floats) -> Ints:
+    """The choice with less for those who lose least for each GPU, until no type has more taken than there is."""
+    choice = choice.copy()
+    worth = problem.utility - price[problem.kind] * problem.gpus
+    over = problem.used(choice) - problem.room
+    for kind in np.flatnonzero(over > 0):
+        while over[kind] > 0:
+            here = np.flatnonzero((choice != NONE) & (problem.kind[choice] == kind))
+            has = problem.gpus[choice[here]]
+            freed = np.where(problem.kind == kind, has[:, None] - problem.gpus, has[:, None])
+            fits = (problem.kind == kind) | (problem.gpus <= np.maximum(-over, 0)[problem.kind])
+            loss = np.where((freed > 0) & fits, worth[here, choice[here]][:, None] - worth[here], np.inf)
+            without = worth[here, choice[here]] - problem.unserved[here]
+            every = np.column_stack([loss, without])
+            # What frees more than has to be freed is no better for it.
+            rate = every / np.minimum(np.column_stack([np.maximum(freed, 1), has]), over[kind])
+            row, index = divmod(int(rate.argmin()), rate.shape[1])
+            if not np.isfinite(rate[row, index]):
+                return choice  # those that are starting hold more than there is: nothing is to be done
+            job = int(here[row])
+            _change(problem, choice, over, job, index if index < loss.shape[1] else NONE)
+    return choice
+
+
+def _change(problem: Problem, choice: Ints, over: Ints, job: int, index: int) -> None:
+    before = choice[job]
+    if before != NONE:
+        over[problem.kind[before]] -= problem.gpus[before]
+    if index != NONE:
+        over[problem.kind[index]] += problem.gpus[index]
+    choice[job] = index
 
 
 def filled(problem: Problem, choice: Ints) -> Ints:
@@ -71,12 +111,12 @@ def _steps(problem: Problem, choice: Ints) -> tuple[Floats, Ints]:
     return problem.utility - now[:, None], more
 
 
-def _answer(problem: Problem, price: Floats) -> Ints:
-    """What each job would take at these prices."""
+def _answer(problem: Problem, price: Floats) -> tuple[Ints, Floats]:
+    """What each job would take at these prices, and what it has by that."""
     worth = problem.utility - price[problem.kind] * problem.gpus
     best = worth.argmax(axis=1)
-    is_better = worth[np.arange(len(best)), best] > problem.unserved
-    return np.where(is_better, best, NONE)
+    top = worth[np.arange(len(best)), best]
+    return np.where(top > problem.unserved, best, NONE), np.maximum(top, problem.unserved)
 
 
 def _mean_gain(problem: Problem) -> float:

@@ -93,6 +93,18 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     ),
     "tokens": Benchmark(("sharing.tokens", "sharing.divisions"), ("gpushare",)),
     "limits": Benchmark(("sharing.limits",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
+    "sia": Benchmark(
+        (
+            "training.againstsia",
+            "training.goodput",
+            "training.jobs",
+            "training.rounds",
+            "training.sia",
+            "training.tables",
+        ),
+        ("autoscaler",),
+    ),
+    "elasticity": Benchmark(("training.elasticity", "training.elasticdraws"), ("autoscaler",)),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(
         ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER

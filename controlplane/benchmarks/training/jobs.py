@@ -88,11 +88,9 @@ class Job:
                 self.epoch += 1
                 if self.epoch >= self._application().convergence.epochs:
                     self.completed_at = at + used
-                    self.attained_gpu_seconds += used * sum(self.placement)
-                    return
-                self._choose_batch()
             self.attained_gpu_seconds += used * sum(self.placement)
             at, seconds = at + used, seconds - used
+            self._choose_batch()  # after each epoch and each round, by what has been seen until now
 
     def _application(self) -> Application:
         return self.applications[self._type]

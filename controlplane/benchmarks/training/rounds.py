@@ -18,7 +18,7 @@ ROUND = 60.0  # s
 NODES = {"dgx-ext": (2, 8), "aws": (6, 4), "rtx": (3, 8)}  # Sia's default cluster: nodes and GPUs of each, by type
 
 NodeId = tuple[str, int]
-Plan = Mapping[str, Sequence[tuple[NodeId, int]]]
+Plan = Mapping[Any, Sequence[tuple[NodeId, int]]]
 
 
 class Policy(Protocol):
@@ -27,6 +27,17 @@ class Policy(Protocol):
     def plan(self, now: float, jobs: Sequence[Mapping[str, Any]], current: Plan) -> Plan:
         """See autoscaler.planner."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetful:
+    """A policy that learns nothing from jobs that have finished: each job is the only one of its model."""
+
+    policy: Policy
+
+    def plan(self, now: float, jobs: Sequence[Mapping[str, Any]], current: Plan) -> Plan:
+        """See autoscaler.planner."""
+        return self.policy.plan(now, [{**job, "model": f"{job['model']} {job['id']}"} for job in jobs], current)
 
 
 @dataclass(slots=True)

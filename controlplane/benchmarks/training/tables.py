@@ -177,8 +177,9 @@ def _application(
     same: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
     for row in placed:
         same.setdefault(_point(row), []).append((float(row["step_time_s"]), float(row["sync_time_s"])))
-    points = [*same, *(_point(row) for row in scaled)]
-    times = [tuple(np.mean(found, axis=0)) for found in same.values()]
+    # In this order: between points of a grid it decides which of them are interpolated.
+    points = [*sorted(same), *(_point(row) for row in scaled)]
+    times = [tuple(np.mean(same[point], axis=0)) for point in sorted(same)]
     times += [(float(row["step_time_s"]), float(row["sync_time_s"])) for row in scaled]
     most = longest or int(max(batches.max() for batches, _ in measured.values()))
     return Application(
