@@ -23,6 +23,7 @@ DAY = 86_400.0  # s of the cluster's clock
 SEED = 0
 # Columns that each run has anew, and that are of no type that says so.
 OF_THE_RUN = {("Cycle", "took_ms"), ("Lease", "holder"), ("Heartbeat", "took_ms"), ("Heartbeat", "holder")}
+ADDED_KINDS = ("Diagnosed",)  # of events that features since the recording have added
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 Tables = Mapping[str, list[dict[str, Any]]]
@@ -51,8 +52,12 @@ def tables() -> Tables:
 
 
 def log_until(tables: Tables, seconds: float) -> list[dict[str, Any]]:
-    """The log of events up to a moment of the first day: it only grows, so a shorter run has the same beginning."""
-    return [row for row in tables["Event"] if row["cluster_at"] < START + seconds]
+    """The log of events up to a moment of the first day: it only grows, so a shorter run has the same beginning.
+
+    Without the kinds that features since then have added; the others are numbered anew, as these had numbers too.
+    """
+    told = [row for row in tables["Event"] if row["cluster_at"] < START + seconds and row["kind"] not in ADDED_KINDS]
+    return [{**row, "id": number} for number, row in enumerate(told, 1)]
 
 
 def _rows(model: type[models.Model], names: Mapping[str, str]) -> list[dict[str, Any]]:
