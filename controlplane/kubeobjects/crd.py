@@ -17,7 +17,8 @@ _IN_METADATA = ("name", "team")  # metadata.name; the namespace is the team's
 
 def fields() -> tuple[Field, ...]:
     """Every field that a Workload's spec may have: of all types, but for what its metadata says."""
-    found = {f.name: f for kind in Kind for f in (*jobfile.HEAD, *jobfile.OWN[kind], *jobfile.BODY)}
+    # Services last: a share of theirs has more fields than others, and in the schema all types are one.
+    found = {f.name: f for kind in (*Kind, Kind.INFERENCE) for f in jobfile.RECORDS[kind].fields}
     return tuple(f for f in found.values() if f.name not in _IN_METADATA)
 
 
