@@ -17,7 +17,10 @@ KEPT, KEPT_SECONDS = "metrics-of-services", 30.0  # they change once a minute, a
 
 
 class Installation:
-    """A collector: asked by the registry once a scrape."""
+    """A collector: asked by the registry once a scrape. is_open: to anybody, so it names no team's services."""
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        self._is_open = is_open
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
@@ -25,17 +28,18 @@ class Installation:
         yield from _audit()
         yield from _work()
         yield from _gpus()
-        yield from _services()
+        if not self._is_open:
+            yield from _services()
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: describing must not ask the database."""
         yield from ()
 
 
-def registry() -> CollectorRegistry:
-    """A registry with the installation and nothing of this process."""
+def registry(*, is_open: bool = False) -> CollectorRegistry:
+    """A registry with the installation and nothing of this process. is_open: anybody may read it: no service is named."""
     made = CollectorRegistry(auto_describe=False)
-    made.register(Installation())
+    made.register(Installation(is_open=is_open))
     return made
 
 

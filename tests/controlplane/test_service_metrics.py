@@ -1,7 +1,10 @@
 """What /metrics tells of services and of loops: the product's own word, and nothing where nothing is known."""
 
+from typing import Any
+
 import pytest
 from django.core.cache import cache
+from django.test import Client
 from prometheus_client import CollectorRegistry
 
 from autoscaler.sla import Standing
@@ -105,3 +108,15 @@ def test_the_lag_of_decisions_is_the_age_of_the_oldest_workload_without_one(worl
     assert told(world).get_sample_value(lag) == pytest.approx(91, abs=5)
     Workload.objects.filter(pk=job.pk).update(reason="WaitingForQuota", reason_at=world.cluster.at)
     assert told(world).get_sample_value(lag) == 0.0
+
+
+def test_services_are_named_to_those_who_show_the_token_only(world: World, client: Client, settings: Any) -> None:
+    serve(world, 0)
+    cache.clear()
+    settings.EMBEDDED, settings.METRICS_TOKEN = True, "secret"
+    open_to_all = client.get("/metrics").content.decode()
+    assert "weft_queue_length" in open_to_all
+    assert "chat" not in open_to_all
+    cache.clear()
+    shown = client.get("/metrics", headers={"Authorization": "Bearer secret"}).content.decode()
+    assert 'weft_service_standing{service="chat"' in shown

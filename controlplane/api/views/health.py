@@ -46,11 +46,15 @@ def readyz(request: HttpRequest) -> JsonResponse:
 @require_safe
 @never_cache
 def prometheus(request: HttpRequest) -> HttpResponse:
-    """What Prometheus scrapes. In production it shows METRICS_TOKEN; without one set there is nothing here."""
-    if not settings.EMBEDDED and not _may_scrape(request):
+    """What Prometheus scrapes. In production it shows METRICS_TOKEN; without one set there is nothing here.
+
+    Embedded, anybody may read it, but services are named to those who show the token only.
+    """
+    is_open = not _may_scrape(request)
+    if not settings.EMBEDDED and is_open:
         return HttpResponse(status=401 if settings.METRICS_TOKEN else 404)
     try:
-        text = generate_latest(metrics.registry())
+        text = generate_latest(metrics.registry(is_open=is_open))
     except DatabaseError:
         return HttpResponse(status=503)
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
