@@ -37,7 +37,7 @@ class Installation:
 
 
 def registry(*, is_open: bool = False) -> CollectorRegistry:
-    """A registry with the installation and nothing of this process. is_open: anybody may read it: no service is named."""
+    """A registry with the installation and nothing of this process; is_open: no service is named."""
     made = CollectorRegistry(auto_describe=False)
     made.register(Installation(is_open=is_open))
     return made
