@@ -55,7 +55,7 @@ def run(options: Options, progress: Progress) -> Result:
             f"{options.data} has no workloads of Sia. Set WEFT_DATA to the folder with the shared traces."
         )
     beside = BESIDE if options.repeat is None else BESIDE[: options.repeat]
-    asked = [(policy, *case) for case in (*beside, *JUDGED) for policy in ("sia", "ours")]
+    asked = [(policy, *case) for case in (*JUDGED, *beside) for policy in ("sia", "ours")]
     asked += [("no history", *case) for case in JUDGED]
     told: dict[tuple[str, str, int], Told] = {}
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
