@@ -80,7 +80,7 @@ def fitted(
         fewest = _replicas(TIGHT * peak, now, cap if tried.is_known else now, tried.effect)
         count = max(count, min(current, bounds.clamp(fewest)))
     else:
-        count = max(count, current)
+        count = max(count, bounds.clamp(current))  # new bounds count at once, and the limit with them
     if count < current:
         limit = _limit(SLACK * peak, count, now, tried.effect)
     elif count > current:  # until the new ones serve, those that do get all there is

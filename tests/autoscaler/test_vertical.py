@@ -194,6 +194,12 @@ def test_what_is_given_is_enough_as_far_as_the_bounds_allow(situation, exact):  
         assert limit == limits.cap or tried.effect < NONE  # the limit goes before another replica
 
 
+def test_a_limit_rises_in_the_same_look_in_which_a_smaller_most_lets_a_replica_go() -> None:
+    state, limits = State(tried=Tried(100)), Limits(100, 900, room=WHOLE)
+    _, found = fitted(state, Wanted(2, "", exact=1.0), limits, 2, Bounds(1, 1), TERMS, AT)
+    assert (found.wanted.replicas, found.limit) == (1, 200)
+
+
 @given(situations(), exacts)
 def test_an_even_need_never_goes_to_and_fro(situation, exact):  # type: ignore[no-untyped-def]
     """After the first look replicas only leave, and the limit rises only as one leaves."""

@@ -194,7 +194,7 @@ def test_a_start_on_lent_gpus_is_whole_fits_and_takes_no_account_of_what_is_lent
         assert not [d for d in schedule(after, RULES) if isinstance(d, Evict) and d.reason is EvictReason.TAKEN_BACK]
 
     holds()
-    assert sum(has_started) >= 0.3 * len(has_started), f"started in {sum(has_started)} of {len(has_started)} worlds"
+    assert sum(has_started) >= 0.1 * len(has_started), f"started in {sum(has_started)} of {len(has_started)} worlds"
 
 
 def _ready(w: Workload) -> Workload:
