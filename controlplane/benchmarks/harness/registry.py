@@ -157,6 +157,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         (
             "reliability.reclaim",
             "reliability.reclaiming",
+            "harness.record",
             "scheduling.podwatch",
             "harness.rights",
             "harness.processes",
