@@ -207,7 +207,6 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
         return {"known": None, "silent": diagnosis.SILENT}
     found = known.diagnosis
     told = ((words.LEVELS[name], getattr(found.levels, name)) for name in diagnosis.LEVELS)
-    gpus = found.levels.sm
     return {
         "known": known,
         "title": words.BOTTLENECKS[found.bottleneck] if found.bottleneck else "Not known yet",
@@ -219,10 +218,7 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
             }
             for one, evidence in diagnosis.ranked(found)
         ],
-        "levels": [
-            *((title, part) for title, part in told if part is not None),
-            *([("GPUs", sum(gpus) / len(gpus))] if gpus else []),
-        ],
+        "levels": [(title, part) for title, part in told if part is not None],
     }
 
 

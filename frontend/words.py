@@ -379,4 +379,5 @@ LEVELS = {
     "disk": "Disk",
     "nic": "Network",
     "server_cpu": "CPU of its servers",
+    "gpu": "GPUs",
 }

@@ -28,6 +28,11 @@ class Diagnosis:
     bottleneck: Bottleneck | None = None  # None: too few windows to say
     slow_worker: int | None = None  # with a straggler, its place among the workers
 
+    @property
+    def slowed_by(self) -> Bottleneck | None:
+        """What slows it; None where nothing does, or too little is known."""
+        return None if self.bottleneck is Bottleneck.GPU_COMPUTE else self.bottleneck
+
 
 def observe(diagnosis: Diagnosis, window: Window | None, constants: Constants = DEFAULT) -> Diagnosis:
     """Count one window; None is a scrape that was lost, and changes nothing."""

@@ -22,7 +22,7 @@ def hypotheses(
 
     Empty where its GPUs are so busy that no change could gain anything.
     """
-    if not levels.sm or sum(levels.sm) / len(levels.sm) > constants.sm_full:
+    if levels.gpu is None or levels.gpu > constants.sm_full:
         return ()
     return tuple(dict.fromkeys(one for one in _possible(levels, nodes, constants) if one not in tried))
 

@@ -43,6 +43,11 @@ class Levels:
     server_cpu: float | None = None  # of the busiest parameter server's CPU limit
     sm: tuple[float, ...] = ()  # of each worker's GPUs; a worker a place
 
+    @property
+    def gpu(self) -> float | None:
+        """Of all its GPUs, on average."""
+        return sum(self.sm) / len(self.sm) if self.sm else None
+
 
 @dataclass(frozen=True, slots=True)
 class Window:

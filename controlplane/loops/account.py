@@ -1,6 +1,9 @@
 """Add up what was used, and note how teams and services stand."""
 
+from collections.abc import Sequence
+
 from autoscaler.standings import tally
+from controlplane.cluster.port import GpuUse
 from controlplane.domain.retention import SAMPLES
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -35,14 +38,7 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     hours = {row.pk: row.used_hours for row in shares.budgets(to)}
     count = usage.account(to=to, lease=lease, uses=uses, services=services, budget_hours=hours)
     idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
-    if to - wiring.kept.get("sampled_at", -samples.PERIOD) >= samples.PERIOD:
-        seats = samples.seats()
-        steps = wiring.metrics.training(samples.trainings(seats))
-        samples.note(at=to, found=seats, uses=uses, steps=steps)
-        wiring.kept["sampled_at"] = to
-    if to - wiring.kept.get("diagnosed_at", -diagnoses.PERIOD) >= diagnoses.PERIOD:
-        _diagnose(wiring, to, lease)
-        wiring.kept["diagnosed_at"] = to
+    _note_steps(wiring, to, uses, lease)
     if to - wiring.kept.get("days_noted_at", -NOTE_SECONDS) >= NOTE_SECONDS and not _note_days(to, lease):
         wiring.kept["days_noted_at"] = to
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
@@ -54,13 +50,21 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     return count
 
 
-def _diagnose(wiring: Wiring, at: float, lease: HeldLease) -> None:
-    """Look at what slows the trainings whose programs report their steps."""
-    trainings = diagnoses.watched()
-    uses = wiring.metrics.training([str(one.uid) for one in trainings]) if trainings else ()
-    told = [use.workload for use in uses if use.step_seconds]
-    pods = wiring.metrics.pods(told) if told else ()
-    diagnoses.note(at=at, trainings=trainings, uses=uses, pods=pods, lease=lease)
+def _note_steps(wiring: Wiring, at: float, uses: Sequence[GpuUse], lease: HeldLease) -> None:
+    """Sample what runs, and look at what slows the trainings that report their steps, each when it is due."""
+    periods = {"sampled_at": samples.PERIOD, "diagnosed_at": diagnoses.PERIOD}
+    due = [name for name, period in periods.items() if at - wiring.kept.get(name, -period) >= period]
+    if not due:
+        return
+    seats = samples.seats()
+    steps = wiring.metrics.training(samples.trainings(seats))  # once, where both are due
+    if "sampled_at" in due:
+        samples.note(at=at, found=seats, uses=uses, steps=steps)
+    if "diagnosed_at" in due:
+        told = [step.workload for step in steps if step.step_seconds]
+        pods = wiring.metrics.pods(told) if told else ()
+        diagnoses.note(at=at, trainings=diagnoses.watched(seats), uses=steps, pods=pods, lease=lease)
+    wiring.kept.update(dict.fromkeys(due, at))
 
 
 def _note_days(at: float, lease: HeldLease) -> bool:

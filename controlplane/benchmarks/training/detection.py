@@ -29,20 +29,13 @@ from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Re
 from controlplane.benchmarks.training import paces, planted, watchers
 from controlplane.benchmarks.training.harm import kept_percent
 from controlplane.benchmarks.training.planted import CLASSES, HEALTHY, Planted, Row, Watched
+from controlplane.benchmarks.training.watchers import NAMES
 
 EACH, HEALTHY_EACH = 300, 900
 WINDOWS, HOUR = 40, 240
 NOISE = 0.10
 FIRST = 10  # seeds 0 to 4 were used to fix the constants
 SLOW = 200  # slow-downs of each PAI job
-NAMES = {
-    "cpu": Bottleneck.INPUT_CPU,
-    "storage": Bottleneck.STORAGE,
-    "network": Bottleneck.NETWORK,
-    "ps": Bottleneck.PARAMETER_SERVER,
-    "small": Bottleneck.TOO_SMALL,
-    "straggler": Bottleneck.STRAGGLER,
-}
 Watcher = Callable[[Planted, Watched, int], Bottleneck | None]
 
 

@@ -9,13 +9,13 @@ from autoscaler.experiment.verdict import Verdict
 from controlplane.benchmarks.training.paces import BEFORE, Stretch
 from controlplane.benchmarks.training.planted import Planted, Sample, Watched
 
-KINDS = {
-    Bottleneck.INPUT_CPU: "cpu",
-    Bottleneck.STORAGE: "storage",
-    Bottleneck.NETWORK: "network",
-    Bottleneck.PARAMETER_SERVER: "ps",
-    Bottleneck.TOO_SMALL: "small",
-    Bottleneck.STRAGGLER: "straggler",
+NAMES = {  # of what `planted` plants
+    "cpu": Bottleneck.INPUT_CPU,
+    "storage": Bottleneck.STORAGE,
+    "network": Bottleneck.NETWORK,
+    "ps": Bottleneck.PARAMETER_SERVER,
+    "small": Bottleneck.TOO_SMALL,
+    "straggler": Bottleneck.STRAGGLER,
 }
 
 
@@ -25,8 +25,8 @@ def by_reporter(training: Planted, watched: Watched, windows: int) -> Bottleneck
     for at in range(windows):
         sample = watched.sample(training, at)
         diagnosis = observe(diagnosis, _window(sample, training.row.nodes) if sample else None)
-        if diagnosis.bottleneck not in (None, Bottleneck.GPU_COMPUTE):
-            return diagnosis.bottleneck
+        if diagnosis.slowed_by is not None:
+            return diagnosis.slowed_by
     return None
 
 
@@ -39,15 +39,14 @@ def by_prometheus(training: Planted, watched: Watched, windows: int) -> Bottlene
         sample = watched.sample(relieved, at)
         if sample is None:
             continue
-        paces = after if probed else speeds
-        paces.append(1 / float(sample.sm.mean()))
+        (after if probed else speeds).append(1 / float(sample.sm.mean()))
         if probed is None:
             levels = smoothed(levels, _levels(sample))
             if len(speeds) < verdict.DEFAULT.before:
                 continue
             probed = next(iter(hypotheses(levels, training.row.nodes, tried)), None)
             if probed is not None:
-                relieved, after = training.relieved() if KINDS[probed] == training.kind else training, []
+                relieved, after = training.relieved() if NAMES.get(training.kind) is probed else training, []
             continue
         judged = verdict.judge(speeds[-verdict.DEFAULT.before :], after)
         if judged.verdict is Verdict.KEEP:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.bottleneck.advice import UNKNOWN, told
+from autoscaler.bottleneck.advice import told
 from autoscaler.bottleneck.constants import DEFAULT
 from autoscaler.bottleneck.detect import Diagnosis
 from autoscaler.bottleneck.window import Bottleneck
@@ -12,7 +12,7 @@ from controlplane.jobspec.quantities import iso
 from controlplane.models import TrainingDiagnosis, Workload
 
 SILENT = "Its program reports no steps, so it is not known what slows it. See docs/reporter.md."
-LEVELS = ("cpu", "throttled", "disk", "nic", "server_cpu")
+LEVELS = ("cpu", "throttled", "disk", "nic", "server_cpu", "gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,17 @@ def shown(workload: Workload) -> dict[str, Any]:
         empty = {"bottleneck": None, "since": None, "at": None, "windows": 0, "message": SILENT}
         return answer | empty | {"evidence": [], "levels": None}
     found = known.diagnosis
-    levels = {name: getattr(found.levels, name) for name in LEVELS}
     return answer | {
         "bottleneck": found.bottleneck,
         "since": iso(known.since) if found.bottleneck else None,
         "at": iso(known.at),
         "windows": found.windows,
-        "message": known.sentence if found.bottleneck else UNKNOWN,
+        "message": known.sentence,
         "evidence": [
             {"bottleneck": one, "removable": round(evidence.removable, 3), "strength": strength(evidence.odds)}
             for one, evidence in ranked(found)
         ],
-        "levels": levels | {"gpu": sum(found.levels.sm) / len(found.levels.sm) if found.levels.sm else None},
+        "levels": {name: getattr(found.levels, name) for name in LEVELS},
     }
 
 

@@ -18,15 +18,15 @@ from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
 from controlplane.cluster.port import PodUse, TrainingUse
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.podsets import role_ask
-from controlplane.models import Placement, PlacementState, TrainingDiagnosis, Workload, bulk
+from controlplane.models import TrainingDiagnosis, Workload, bulk
 from controlplane.services.audit import events
 from controlplane.services.audit.events import Entry
 from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.workloads.samples import Seat
 from scheduler.model.workload import Kind, Phase
 
 PERIOD = 60.0  # s of the cluster's clock between two looks: a rate of its program's counters is over so long
 ACTOR = "loop:account"
-HEALTHY = (None, Bottleneck.GPU_COMPUTE)
 _RUNNING = {"phase": Phase.RUNNING, "kind": Kind.TRAINING}
 _COLUMNS = ("uid", "attempt", "team__name", "name", "cpu_milli", "roles")
 _KEPT = ("workload", "attempt", "at", "since", "bottleneck", "state")
@@ -50,16 +50,16 @@ class Watched:
         return (self.cpu_milli, False) if ask is None else (ask.cpu_milli, True)
 
 
-def watched() -> tuple[Watched, ...]:
-    """The trainings to look at. Two queries."""
+def watched(seats: Iterable[Seat]) -> tuple[Watched, ...]:
+    """The trainings to look at, of those that have these running workers. One query."""
+    nodes: dict[UUID, set[str]] = {}
+    for seat in seats:
+        nodes.setdefault(seat.workload, set()).add(seat.node)
     rows = bulk.select(Workload, _COLUMNS, _RUNNING, order=("seq",))
-    seats = bulk.select(Placement, ("workload_id", "attempt", "node"), {"state": PlacementState.BOUND})
-    nodes: dict[tuple[UUID, int], set[str]] = {}
-    for uid, attempt, node in seats:
-        nodes.setdefault((uid, attempt), set()).add(node)
     return tuple(
-        Watched(uid, attempt, team, name, cpu_milli, roles, len(nodes.get((uid, attempt), ())))
+        Watched(uid, attempt, team, name, cpu_milli, roles, len(nodes[uid]))
         for uid, attempt, team, name, cpu_milli, roles in rows
+        if uid in nodes
     )
 
 
@@ -70,7 +70,7 @@ def window(training: Watched, use: TrainingUse, pods: Iterable[PodUse]) -> Windo
     wait, sync = use.data_wait_ratio, use.sync_ratio
     step = use.step_seconds
     worker = Worker(step, None if wait is None else wait * step, None if sync is None else sync * step)
-    return Window((worker,), _levels(training, pods), max(1, training.nodes))
+    return Window((worker,), _levels(training, pods), training.nodes)
 
 
 def note(
@@ -119,20 +119,17 @@ def _keep(at: float, seen: Sequence[tuple[Watched, Window]]) -> None:
             changed.append((*row[1:], one.uid))
         else:
             added.append(row)
-        if now.bottleneck not in HEALTHY and now.bottleneck is not before.bottleneck:
-            entries.append(_entry(at, one, now))
+        if now.slowed_by is not None and now.slowed_by is not before.slowed_by:
+            entries.append(_entry(at, one, now, now.slowed_by))
     bulk.update(TrainingDiagnosis, _KEPT[1:], ("workload",), changed)
     bulk.insert(TrainingDiagnosis, _KEPT, added)
     events.write(entries)
 
 
-def _entry(at: float, one: Watched, now: Diagnosis) -> Entry:
-    assert now.bottleneck is not None  # noqa: S101 - there is something to tell
-    data = {"removable": round(now.evidence[now.bottleneck].removable, 3)}
-    return Entry(
-        at, ACTOR, "Diagnosed", one.team, one.uid, one.name, Phase.RUNNING.value, now.bottleneck.value, told(now),
-        data=data,
-    )  # fmt: skip
+def _entry(at: float, one: Watched, now: Diagnosis, why: Bottleneck) -> Entry:
+    data = {"removable": round(now.evidence[why].removable, 3)}
+    who = one.team, one.uid, one.name
+    return Entry(at, ACTOR, "Diagnosed", *who, Phase.RUNNING.value, why.value, told(now), data=data)
 
 
 def _levels(training: Watched, pods: Iterable[PodUse]) -> Levels:
