@@ -107,19 +107,11 @@ def _scaled(
     state, wanted = native.followed(workload, service, (state, wanted), at, settings)
     if workload.standby or workload.awake is not None:
         return state, rearranged(workload, wanted, () if service is None else service.loaded, lent)
-    bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
     if native.is_left_alone(service):
         return state, None
+    bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
     fit = Fitted(wanted)
-    if (
-        service is not None
-        and service.native is None
-        and service.limits
-        and workload.ask.share
-        and service.objective
-        and state is not None
-        and current
-    ):
+    if service is not None and service.limits and service.objective and state is not None and current:
         terms = _terms(service, service.objective, settings)
         state, fit = fitted(state, wanted, service.limits, current, bounds, terms, at)
     wanted = fit.wanted
@@ -158,9 +150,11 @@ def _terms(service: ServiceMetrics, objective: Objective, settings: Settings, *,
 
 
 def _with_limit(workload: Workload, service: ServiceMetrics) -> ServiceMetrics:
-    """What is known of a service, with its replicas' limit of now where that may be raised."""
-    if service.limits is None or workload.ask.share is None:
+    """What is known of a service, with its replicas' limit of now where that may be raised: that of a share."""
+    if service.limits is None:
         return service
+    if workload.ask.share is None:
+        return replace(service, limits=None)
     return replace(service, state=relearned(service.state, workload.ask.share.limit))
 
 

@@ -19,6 +19,11 @@ class Enforcer(StrEnum):
     ADVISORY = "advisory"
     BACK_END = "back-end"
 
+    @classmethod
+    def of(cls, *, enforces: bool) -> "Enforcer":
+        """By whether something there says that it does."""
+        return cls.BACK_END if enforces else cls.ADVISORY
+
 
 @dataclass(frozen=True, slots=True)
 class Share:

@@ -38,9 +38,7 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     now = str(client.cluster().get("now") or "")
     service = (
         *_objective(client, workload),
-        *_sleep(client, workload),
-        *_native(client, workload),
-        *_limit(client, workload),
+        *_scaling(client, workload),
         *_revision(client, workload),
     )
     output.say(output.pairs([*_facts(workload, now), *service]))
@@ -135,23 +133,24 @@ def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     return [("Revision", revise.progress(found) or str(found["revision"]))]
 
 
-def _limit(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
-    """What replicas on shares may use of their GPUs, where the autoscaler raises it; nothing for others."""
+def _scaling(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
+    """What a service tells that scales to zero, by Kubernetes, or by its limit first; nothing for others."""
     spec = workload.document.get("spec") or {}
     share = (spec.get("resources") or {}).get("gpu_share") or {}
-    if workload.type != "inference" or workload.has_ended or not share.get("max_limit"):
+    tells = workload.workers.get("min") == 0 or spec.get("scaling") == "native" or share.get("max_limit")
+    if workload.type != "inference" or workload.has_ended or not tells:
         return []
-    limit = client.autoscaling(workload.uid).get("raised_limit")
-    return [("Limit", str(limit["sentence"]))] if limit else []
+    told = client.autoscaling(workload.uid)  # a server of before tells less
+    sleep, native, limit = told.get("sleep"), told.get("native"), told.get("raised_limit")
+    return [
+        *(_sleep(sleep) if sleep else ()),
+        *(_native(native) if native else ()),
+        *([("Limit", str(limit["sentence"]))] if limit else ()),
+    ]
 
 
-def _sleep(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
-    """Whether a service that may have no replica sleeps, and what a request then waits; nothing for others."""
-    if workload.type != "inference" or workload.has_ended or workload.workers.get("min") != 0:
-        return []
-    sleep = client.autoscaling(workload.uid).get("sleep")
-    if sleep is None:  # a server of before
-        return []
+def _sleep(sleep: "Json") -> list[tuple[str, str]]:
+    """Whether it sleeps now, and what a request then waits."""
     cold = sleep["cold_start_seconds"]
     waits = "" if cold is None else f"; the next request waits about {output.span(cold)}"
     idle = f"{output.span(sleep['after_seconds'])} without a request"
@@ -159,13 +158,8 @@ def _sleep(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     return [("Scale to zero", f"{state}{waits}")]
 
 
-def _native(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
-    """How Kubernetes' own autoscaler of a service stands; nothing for others."""
-    if workload.has_ended or (workload.document.get("spec") or {}).get("scaling") != "native":
-        return []
-    told = client.autoscaling(workload.uid).get("native")
-    if told is None:
-        return []
+def _native(told: "Json") -> list[tuple[str, str]]:
+    """How Kubernetes' own autoscaler of it stands."""
     current, desired = (told[f"{name}_replicas"] for name in ("current", "desired"))
     counts = "" if desired is None else f": {current} replicas now, {desired} wanted"
     rows = [("Scaled by", f"Kubernetes' HPA{counts}")]

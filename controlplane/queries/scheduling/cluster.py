@@ -80,7 +80,7 @@ class NodeRow:
         """What holds a share on it to its part; None where none may go."""
         if "shares" not in self.takes:
             return None
-        return (Enforcer.BACK_END if self.enforces_limits else Enforcer.ADVISORY).value
+        return Enforcer.of(enforces=self.enforces_limits).value
 
     @property
     def held(self) -> int:

@@ -120,7 +120,7 @@ class PoolRow:
         """What holds a share in it to its part, on each node that takes shares; None where none may go."""
         if not self.share_nodes:
             return None
-        return (Enforcer.BACK_END if self.enforcing == self.labelled else Enforcer.ADVISORY).value
+        return Enforcer.of(enforces=self.enforcing == self.labelled).value
 
     @property
     def promised_too_much(self) -> int:
