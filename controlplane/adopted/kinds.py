@@ -73,3 +73,8 @@ def at(thing: Json, *path: str) -> Any:
     for part in path:
         found = found.get(part) if isinstance(found, Mapping) else None
     return found
+
+
+def made_for(kind: "OwnerKind | None", thing: Json) -> str:
+    """The workload that Weft made this object for; empty: people made it."""
+    return str(at(thing, "metadata", "annotations", MADE_FOR) or "") if kind is DEPLOYMENT else ""

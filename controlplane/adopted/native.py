@@ -105,7 +105,8 @@ def writers(owner: Owner) -> list[tuple[str, str]]:
 def other_owner(owner: Owner, found: Json) -> str:
     """What else writes the number of replicas, by the object's managed fields; empty: nothing does.
 
-    Before the autoscaler `found` has scaled it once, the number is that of whoever made the object; Weft gives none.
+    Until the autoscaler `found` has scaled it for the first time, the number that whoever made the object gave it is no
+    fault. Weft gives its own Deployments none, so one that something writes there is always a fault.
     """
     written = writers(owner)
     scaled = [one for one in written if one[1] == "scale" and one[0] in AUTOSCALERS]

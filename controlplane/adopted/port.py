@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controlplane.adopted.kinds import DEPLOYMENT, MADE_FOR, PRIORITY, USER, Json, OwnerKind, at
+from controlplane.adopted.kinds import PRIORITY, USER, Json, OwnerKind, at, made_for
 from controlplane.domain import addresses
 
 
@@ -29,7 +29,7 @@ class Owner:
     @property
     def made_for(self) -> str:
         """The service that Weft made it for; empty: people made it."""
-        return str(at(self.manifest, "metadata", "annotations", MADE_FOR) or "") if self.kind is DEPLOYMENT else ""
+        return made_for(self.kind, self.manifest)
 
     @property
     def name(self) -> str:

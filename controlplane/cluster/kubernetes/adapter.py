@@ -59,7 +59,9 @@ class KubernetesCluster:
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._placeholders = Placeholders(self._calls, self._store.placeholder, placeholder_image)
         self._binder = Binder(self._calls, self._store.worker, prefix, self._placeholders)
-        self._queued = Queued(self._calls, self._store.worker, self._store.candidates, prefix, self._placeholders)
+        self._queued = Queued(
+            self._calls, self._store.worker, self._store.candidates, prefix, self._placeholders, self._binder.guards
+        )
         self.owners = KubernetesOwners(self._calls, clock, self._watched, prefix, has_autoscalers=has_autoscalers)
         self._unwanted: dict[str, float] = {}  # pods that were prepared: since when they are not wanted
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic

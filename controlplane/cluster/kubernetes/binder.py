@@ -38,7 +38,7 @@ class Binder:
     def __init__(self, api: Api, find: Find, prefix: str, placeholders: Placeholders | None = None) -> None:
         self._api = api
         self._placeholders = Placeholders(api, lambda node, gpu: None) if placeholders is None else placeholders
-        self._guards = serving.Guards(api)
+        self.guards = serving.Guards(api)
         self._found = find
         self._prefix = prefix
         self._made: OrderedDict[str, Worker] = OrderedDict()
@@ -210,7 +210,7 @@ class Binder:
     async def _own(self, made: Sequence[PodSpec]) -> None:
         workers = [(pod, worker) for pod in made if (worker := self.find(pod.name))]
         await serving.own(self._api, workers, self._namespace(made[0]))
-        await self._guards.put(workers, self._namespace(made[0]))
+        await self.guards.put(workers, self._namespace(made[0]))
 
     async def delete(self, worker: Worker, grace: float | None, *, is_unchanged: bool = False) -> None:
         """Delete this very pod (None: with the grace it was made with); one that is gone is done.

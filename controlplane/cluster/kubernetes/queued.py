@@ -52,10 +52,11 @@ class Queued:
         candidates: Callable[[str], tuple[Candidate, ...]],
         prefix: str,
         placeholders: Placeholders,
+        guards: serving.Guards,
     ) -> None:
         self._api = api
         self._placeholders = placeholders
-        self._guards = serving.Guards(api)
+        self._guards = guards
         self._find = find
         self._candidates = candidates
         self._prefix = prefix

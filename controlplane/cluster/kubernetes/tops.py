@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.adopted.kinds import BETWEEN, DEPLOYMENT, MADE_FOR, QUEUE, OwnerKind, kind_of
+from controlplane.adopted.kinds import BETWEEN, QUEUE, OwnerKind, kind_of, made_for
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError
 from controlplane.webhook.review import Top
 
@@ -65,9 +65,9 @@ class Tops:
             if meta["uid"] != link.uid:
                 return None
             if link.kind is not None:
-                made_for = str((meta.get("annotations") or {}).get(MADE_FOR) or "") if link.kind is DEPLOYMENT else ""
+                service = made_for(link.kind, thing)
                 is_queued = QUEUE in (meta.get("labels") or {})
-                found = Top(link.kind, link.label, made_for or link.uid, is_queued, is_ours=bool(made_for))
+                found = Top(link.kind, link.label, service or link.uid, is_queued, is_ours=bool(service))
             above = _controller(meta.get("ownerReferences") or [])
             if above is None:
                 return found or Top(None, link.label, link.uid, False)

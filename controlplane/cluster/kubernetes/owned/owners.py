@@ -138,12 +138,10 @@ class KubernetesOwners:
 
     def unmake(self, owner: Owner) -> None:
         """Delete its autoscaler and then itself; Kubernetes' garbage collector has its pods end."""
-        path = f"{_autoscalers_in(owner)}/{owner.name}"
+        self.unscale(owner)
+        path = owner.kind.path(owner.namespace, owner.name)
         options = {"preconditions": {"uid": owner.object_uid}, "propagationPolicy": "Background"}
-        self._best(self._api.request("DELETE", path), owner, "autoscaler not deleted")
-        self._best(
-            self._api.request("DELETE", owner.kind.path(owner.namespace, owner.name), options), owner, "not deleted"
-        )
+        self._best(self._api.request("DELETE", path, options), owner, "not deleted")
 
     def tell(self, owner: Owner, reason: str, message: str, *, is_warning: bool) -> None:
         """One Kubernetes event on the object."""
