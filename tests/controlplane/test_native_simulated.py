@@ -1,22 +1,10 @@
 """A service with `scaling: native` where there is no Kubernetes: its autoscaler's rule is played."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from controlplane.cluster.physics import ServiceProfile
-from controlplane.cluster.simulated import START, Conditions, SimulatedCluster
 from controlplane.jobspec.spec import SpecError, parse, stored
-from controlplane.loops.embedded import Driver
-from controlplane.loops.wiring import Wiring
-from controlplane.models import Event, ServiceScaler, Workload
-from controlplane.runtime.wake import Bell
-from controlplane.services.workloads import presets
-from controlplane.simulator.worlds.presets import Arrival, Pool, Preset
-from gpushare.gpu import WHOLE
-from scheduler.model.team import Quota, Team
-from scheduler.model.workload import Kind
-from tests.controlplane.simulation import NODES, PROFILES
+from controlplane.models import Event, ServiceScaler
+from tests.controlplane.simulation import play
 
 FILE = {
     "type": "inference",
@@ -76,25 +64,10 @@ def test_standby_beside_it_is_refused_by_its_own_name() -> None:
 # --- with the loops -------------------------------------------------------------------------------
 
 
-class Once:
-    """The service is submitted at the beginning, under a load for which one replica is far too few."""
-
-    def __iter__(self) -> Iterator[Arrival]:
-        rate = {"base": 60.0, "amplitude": 0.0, "burst_part": 0.0, "noise": 0.0}
-        yield Arrival(START, ({**FILE, "simulated": {"rate": rate}},), "alice")
-
-
 @pytest.mark.django_db
 def test_with_the_loops_the_rule_scales_it_and_its_state_is_kept() -> None:
-    preset = Preset(
-        "one", 1.0, 0, NODES, (Pool("pool", "A100"), Pool("small", "T4")), (Team("nlp"),),
-        (Quota("nlp", "pool", nominal=8 * WHOLE),), Once(), start=START,
-    )  # fmt: skip
-    presets.load(preset=preset, password="demo-password", speed=60.0)
-    profiles = {**PROFILES, Kind.INFERENCE: (ServiceProfile("s"),)}
-    world = SimulatedCluster(NODES, Conditions(seed=0, start=START), profiles)
-    Driver(Wiring(world, world, "test"), preset, Bell(), contain=False).run_to(START + 1800.0)
-    service = Workload.objects.get(name="chat")
+    rate = {"base": 60.0, "amplitude": 0.0, "burst_part": 0.0, "noise": 0.0}  # one replica is far too few
+    _, service = play({**FILE, "simulated": {"rate": rate}}, 1800.0)
     scaled = Event.objects.filter(workload=service.pk, kind="Scaled").order_by("id")
     assert scaled, "one replica is not enough"
     assert all("requests are in flight, and a replica is to have" in one.message for one in scaled)

@@ -1,24 +1,14 @@
 """A service of the simulated cluster that sleeps: its requests are held, tell when they come, and are answered."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from controlplane.cluster.physics import ServiceProfile
 from controlplane.cluster.port import Address
-from controlplane.cluster.simulated import START, Conditions, SimulatedCluster
+from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.cluster.store import ClusterStore
-from controlplane.loops.embedded import Driver
-from controlplane.loops.wiring import Wiring
-from controlplane.models import Event, Workload
-from controlplane.runtime.wake import Bell
-from controlplane.services.workloads import presets
-from controlplane.simulator.worlds.presets import Arrival, Pool, Preset
-from gpushare.gpu import WHOLE
-from scheduler.model.team import Quota, Team
-from scheduler.model.workload import Kind
-from tests.controlplane.simulation import NODES, PROFILES, cluster, pod, to_running
+from controlplane.models import Event
+from tests.controlplane.simulation import cluster, play, pod, to_running
 
 ADDRESS = Address("s", "chat", "nlp")
 
@@ -126,28 +116,13 @@ def test_the_next_event_is_the_first_request_and_then_no_other() -> None:
 # --- with the loops -------------------------------------------------------------------------------
 
 
-class Once:
-    """The service is submitted at the beginning."""
-
-    def __iter__(self) -> Iterator[Arrival]:
-        document = file(0.003) | {
-            "name": "chat", "team": "nlp", "image": "registry.example/chat:1", "resources": {"gpus": 1},
-            "replicas": {"min": 0, "max": 2, "scale_to_zero_after": "1m"},
-        }  # fmt: skip
-        yield Arrival(START, (document,), "alice")
-
-
 @pytest.mark.django_db
 def test_with_the_loops_it_sleeps_and_wakes_in_the_slot_of_the_first_request() -> None:
-    preset = Preset(
-        "one", 1.0, 0, NODES, (Pool("pool", "A100"), Pool("small", "T4")), (Team("nlp"),),
-        (Quota("nlp", "pool", nominal=8 * WHOLE),), Once(), start=START,
-    )  # fmt: skip
-    presets.load(preset=preset, password="demo-password", speed=60.0)
-    profiles = {**PROFILES, Kind.INFERENCE: (ServiceProfile("s"),)}
-    world = SimulatedCluster(NODES, Conditions(seed=0, start=START), profiles)
-    Driver(Wiring(world, world, "test"), preset, Bell(), contain=False).run_to(START + 3600.0)
-    service = Workload.objects.get(name="chat")
+    document = file(0.003) | {
+        "name": "chat", "team": "nlp", "image": "registry.example/chat:1", "resources": {"gpus": 1},
+        "replicas": {"min": 0, "max": 2, "scale_to_zero_after": "1m"},
+    }  # fmt: skip
+    world, service = play(document, 3600.0)
     scaled = list(Event.objects.filter(workload=service.pk, kind="Scaled").order_by("id"))
     fell = [one for one in scaled if one.data["after"] == 0]
     woke = [one for one in scaled if one.data["before"] == 0]
