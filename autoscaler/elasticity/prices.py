@@ -28,8 +28,8 @@ def priced(problem: Problem) -> Ints:
     answers.sort(key=lambda answer: answer[0])
     found = [repaired(problem, answer, at) for _, answer, at in answers[:TRIED]]
     sound = [choice for choice in found if (problem.used(choice) <= problem.room).all()]
-    nobody = np.full(len(problem.utility), NONE, np.int64)
-    return filled(problem, max(sound, key=problem.value, default=nobody))
+    empty = np.full(len(problem.utility), NONE, np.int64)  # no job has a GPU
+    return filled(problem, max(sound, key=problem.value, default=empty))
 
 
 def repaired(problem: Problem, choice: Ints, price: Floats) -> Ints:

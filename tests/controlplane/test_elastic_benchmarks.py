@@ -8,8 +8,9 @@ import pytest
 
 from controlplane.benchmarks.harness.figure import BenchmarkError
 from controlplane.benchmarks.training import againstsia, elasticity
+from controlplane.benchmarks.training.clusters import nodes_of
 from controlplane.benchmarks.training.jobs import Job
-from controlplane.benchmarks.training.rounds import NODES, Told, is_feasible, nodes_of
+from controlplane.benchmarks.training.rounds import NODES, Told, is_feasible
 from controlplane.benchmarks.training.tables import Application, Convergence, Submitted
 
 

@@ -96,6 +96,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "sia": Benchmark(
         (
             "training.againstsia",
+            "training.clusters",
             "training.goodput",
             "training.jobs",
             "training.rounds",
@@ -104,7 +105,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         ("autoscaler",),
     ),
-    "elasticity": Benchmark(("training.elasticity", "training.elasticdraws"), ("autoscaler",)),
+    "elasticity": Benchmark(("training.elasticity", "training.clusters", "training.elasticdraws"), ("autoscaler",)),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(
         ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER

@@ -25,7 +25,8 @@ import numpy as np
 
 from autoscaler.planner import Planner
 from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
-from controlplane.benchmarks.training.rounds import NODES, Forgetful, Policy, Told, nodes_of, simulate
+from controlplane.benchmarks.training.clusters import nodes_of
+from controlplane.benchmarks.training.rounds import NODES, Forgetful, Policy, Told, simulate
 from controlplane.benchmarks.training.sia import Sia
 from controlplane.benchmarks.training.tables import applications, workload
 

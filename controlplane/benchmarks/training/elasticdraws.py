@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from controlplane.benchmarks.training.clusters import nodes_of
+
 Floats = npt.NDArray[np.float64]
 Parts = list[tuple[tuple[str, int], int]]
 
@@ -31,15 +33,6 @@ class Speedup:
     def __call__(self, nodes: Any, gpus: Any) -> Any:
         """Over one GPU of the type; for numbers and arrays."""
         return 1.0 / (self.serial + (1.0 - self.serial) / gpus + self.between * (nodes - 1.0))
-
-
-def nodes_of(cluster: Mapping[str, tuple[int, int]]) -> list[dict[str, Any]]:
-    """The nodes as a planner is told of them. cluster: nodes and GPUs of each, by type."""
-    return [
-        {"id": (gpu_type, index), "gpu_type": gpu_type, "gpus": gpus}
-        for gpu_type, (count, gpus) in cluster.items()
-        for index in range(count)
-    ]
 
 
 def drawn_job(rng: np.random.Generator, name: str, now: float, *, is_new: bool, most: int) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 Objective: 50 random clusters of 512 GPUs of three types with 200 jobs, up to 20 configurations a job, most jobs running
 (`elasticdraws.py`). The planner's own utilities, its choice against the best one, which HiGHS finds through scipy.
 
-- `objective_ratio_to_mip`: (ours - nobody served) / (best - nobody served), the least of the 50. Where HiGHS has not
-  proved its answer in time, its upper bound stands for the best. Both sums leave out what is starting, as nobody
-  may move it.
+- `objective_ratio_to_mip`: (ours - empty) / (best - empty), the least of the 50: the sum of utilities of our plan and
+  of the best one, each above that of the empty plan, in which no job has a GPU. Where HiGHS has not proved its answer
+  in time, its upper bound stands for the best. Jobs that are starting are left out, as no plan may move them.
 - `objective_ratio_from_one_gpu`: the same counted from the best plan with one GPU for each job at most.
 - `round_p99_seconds`: a whole `Planner.plan` with 10,000 GPUs and 5,000 jobs, of 100 rounds: five clusters, each from
   a random state, in which nearly every job changes, then as trainings grow, end and come.
@@ -28,7 +28,8 @@ from autoscaler.elasticity.rates import rates
 from autoscaler.elasticity.utility import problem
 from autoscaler.planner import Planner
 from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
-from controlplane.benchmarks.training.elasticdraws import TYPES, Parts, drawn_job, held, nodes_of
+from controlplane.benchmarks.training.clusters import nodes_of
+from controlplane.benchmarks.training.elasticdraws import TYPES, Parts, drawn_job, held
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,15 +103,17 @@ def drawn_problem(seed: int) -> Problem:
 
 
 def compared(asked: Problem) -> tuple[float, float, bool]:
-    """The planner's choice over the best one, counted from nobody and from one GPU a job; whether that is proved."""
+    """The gain of the planner's choice over that of the best one, above the empty plan and above one GPU a job; whether
+    the best one is proved to be that.
+    """
     asked = _without_fixed(asked)
     choice = solve(asked)
     if (asked.used(choice) > asked.room).any():
         raise BenchmarkError("The planner gave more GPUs than there are: mend autoscaler/elasticity/prices.py.")
-    ours, nobody = asked.value(choice), asked.value(np.full(len(choice), NONE))
+    ours, empty = asked.value(choice), asked.value(np.full(len(choice), NONE))
     best, is_proved = highs(asked)
     one = asked.value(_chosen(asked, np.where(asked.gpus == 1, asked.utility, -np.inf)))
-    return (ours - nobody) / (best - nobody), (ours - one) / (best - one), is_proved
+    return (ours - empty) / (best - empty), (ours - one) / (best - one), is_proved
 
 
 def _without_fixed(asked: Problem) -> Problem:

@@ -66,15 +66,6 @@ class Told:
         return float(np.mean(list(self.restarts.values())))
 
 
-def nodes_of(cluster: Mapping[str, tuple[int, int]]) -> list[dict[str, Any]]:
-    """The nodes as a planner is told of them."""
-    return [
-        {"id": (gpu_type, index), "gpu_type": gpu_type, "gpus": gpus}
-        for gpu_type, (count, gpus) in cluster.items()
-        for index in range(count)
-    ]
-
-
 def simulate(
     submitted: Sequence[Submitted],
     applications: Mapping[str, dict[str, Application]],
