@@ -5,6 +5,9 @@ UPFLAGS ?=
 # The packages without a database: their tests take seconds, so `make check` runs them too.
 CORE_TESTS := $(wildcard tests/gpushare tests/scheduler tests/autoscaler tests/museum/test_decisions.py)
 
+# What all files of a kind have to keep, found by reading them: seconds, too.
+RULES := tests/test_assertions.py tests/test_raw_sql.py tests/test_documents.py tests/controlplane/test_parameters.py
+
 .DEFAULT_GOAL := help
 .PHONY: help setup up test-cluster reset test check lint fix benchmark figures nightly sbom requirements
 # The steps of a target build on each other, and servers and measurements share the machine.
@@ -36,8 +39,8 @@ test: ## get what the tests need, and run all, on SQLite and on Postgres
 	@scripts/get
 	@$(PY) -m scripts.alltests
 
-check: lint ## what each commit has to pass: lint, and the core tests
-	$(PY) -m pytest -q tests/test_architecture.py $(CORE_TESTS)
+check: lint ## what each commit has to pass: lint, the rules for all files, and the core tests
+	$(PY) -m pytest -q tests/test_architecture.py $(RULES) $(CORE_TESTS)
 
 lint: setup ## format, lint, types, import contracts, migrations
 	$(PY) -m ruff format --check .

@@ -1,21 +1,12 @@
 """Clusters and pods for the tests of the simulated cluster."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from controlplane.cluster.physics import NotebookProfile, ServiceProfile, TrainingProfile
 from controlplane.cluster.port import PodPhase, PodSeen, PodSpec
-from controlplane.cluster.simulated import START, Conditions, SimulatedCluster, Store
+from controlplane.cluster.simulated import Conditions, SimulatedCluster, Store
 from controlplane.cluster.work import Profiles
-from controlplane.loops.embedded import Driver
-from controlplane.loops.wiring import Wiring
-from controlplane.models import Workload
-from controlplane.runtime.wake import Bell
-from controlplane.services.workloads import presets
-from controlplane.simulator.worlds.presets import Arrival, Pool, Preset
-from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
-from scheduler.model.team import Quota, Team
 from scheduler.model.workload import Kind
 
 TRAINING = TrainingProfile("t", sync_seconds=0.05, checkpoint_seconds=5.0)
@@ -35,28 +26,6 @@ NODES = (node("a"), node("b"), node("c", rack="r2"), node("d", model="T4"))
 
 def cluster(store: Store | None = None, **conditions: Any) -> SimulatedCluster:
     return SimulatedCluster(NODES, Conditions(**conditions), PROFILES, store)
-
-
-class _Once:
-    """One job file is submitted at the beginning."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._document = document
-
-    def __iter__(self) -> Iterator[Arrival]:
-        yield Arrival(START, (self._document,), "alice")
-
-
-def play(document: dict[str, Any], seconds: float) -> tuple[SimulatedCluster, Workload]:
-    """The workload of this job file after so long with the production loops, and the cluster, on which it is alone."""
-    preset = Preset(
-        "one", 1.0, 0, NODES, (Pool("pool", "A100"), Pool("small", "T4")), (Team("nlp"),),
-        (Quota("nlp", "pool", nominal=8 * WHOLE),), _Once(document), start=START,
-    )  # fmt: skip
-    presets.load(preset=preset, password="demo-password", speed=60.0)
-    world = SimulatedCluster(NODES, Conditions(seed=0, start=START), PROFILES)
-    Driver(Wiring(world, world, "test"), preset, Bell(), contain=False).run_to(START + seconds)
-    return world, Workload.objects.get(name=document["name"])
 
 
 def training(seconds: float = 600.0, workers: int = 1, **truth: Any) -> dict[str, Any]:

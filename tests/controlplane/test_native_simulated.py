@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.jobspec.spec import SpecError, parse, stored
 from controlplane.models import Event, ServiceScaler
-from tests.controlplane.simulation import play
+from tests.controlplane.played import play
 
 FILE = {
     "type": "inference",

@@ -8,7 +8,8 @@ from controlplane.cluster.port import Address
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.models import Event
-from tests.controlplane.simulation import cluster, play, pod, to_running
+from tests.controlplane.played import play
+from tests.controlplane.simulation import cluster, pod, to_running
 
 ADDRESS = Address("s", "chat", "nlp")
 

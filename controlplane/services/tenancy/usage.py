@@ -215,7 +215,7 @@ def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int
 def _lent(lenders: Collection[str]) -> dict[str, int]:
     """GPUs that gangs' workers have of these services' replicas, those that are leaving among them."""
     gpus: dict[str, int] = {}
-    there = Placement.objects.filter(lender__in=lenders, bound_at__isnull=False).exclude(state=RELEASED)
+    there = Placement.objects.filter(lender__among=lenders, bound_at__isnull=False).exclude(state=RELEASED)
     for lender, devices in there.values_list("lender", "gpus"):
         gpus[lender] = gpus.get(lender, 0) + len(devices)
     return gpus
