@@ -219,6 +219,7 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
             for one, evidence in diagnosis.ranked(found)
         ],
         "levels": [(title, part) for title, part in told if part is not None],
+        "slow": diagnosis.slow_worker(w, found),
     }
 
 

@@ -34,4 +34,7 @@ def told(diagnosis: Diagnosis) -> str:
         return UNKNOWN
     part = diagnosis.evidence[one].removable if one in diagnosis.evidence else 0.0
     share = f" About {100 * part:.0f} % of a step would go." if part and one not in NO_SHORTER else ""
-    return f"{WAITS[one]}{share} {HELPS[one]}".strip()
+    waits = WAITS[one]
+    if one is Bottleneck.STRAGGLER and diagnosis.slow_worker is not None:
+        waits = f"Its workers wait for worker {diagnosis.slow_worker}, which is slow."
+    return f"{waits}{share} {HELPS[one]}".strip()

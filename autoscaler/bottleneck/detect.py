@@ -26,7 +26,7 @@ class Diagnosis:
     evidence: Mapping[Bottleneck, Evidence] = field(default_factory=dict)
     pace: Pace = Pace()
     bottleneck: Bottleneck | None = None  # None: too few windows to say
-    slow_worker: int | None = None  # with a straggler, its place among the workers
+    slow_worker: int | None = None  # with a straggler, its rank
 
     @property
     def slowed_by(self) -> Bottleneck | None:
@@ -54,6 +54,8 @@ def observe(diagnosis: Diagnosis, window: Window | None, constants: Constants = 
         evidence[Bottleneck.STRAGGLER] = Evidence(constants.alarm if pace.is_slow else 0.0, pace.excess)
     named = _named(evidence, windows, constants)
     slow = pace.slowest if named is Bottleneck.STRAGGLER else None
+    if slow is not None and len(window.ranks) == len(own):
+        slow = window.ranks[slow]
     return Diagnosis(windows, levels, evidence, pace, named, slow)
 
 

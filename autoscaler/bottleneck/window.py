@@ -51,11 +51,12 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """All of one window. `nodes` are those that its workers are on."""
+    """All of one window. `nodes` are those that its workers are on; `ranks` the workers', none: their places."""
 
     workers: tuple[Worker, ...] = ()
     levels: Levels = Levels()
     nodes: int = 1
+    ranks: tuple[int, ...] = ()
 
 
 def smoothed(before: Levels, now: Levels, constants: Constants = DEFAULT) -> Levels:

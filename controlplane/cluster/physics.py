@@ -45,6 +45,7 @@ class TrainingProfile:
 
     step_seconds: compute; speed: compute speed by GPU model where it is not MODEL_SPEED. sync_seconds: exchange of
     gradients between two devices of one node. input_core_seconds: CPU time to prepare one step's input per device.
+    input_disk_seconds: time in which its node's disk reads one step's input, per device.
     batch: samples per device and step. duty: part of the compute time in which kernels run. memory: MiB per device.
     failure_rate: part of attempts that die of something not their own.
     """
@@ -53,6 +54,7 @@ class TrainingProfile:
     step_seconds: float = 0.25
     sync_seconds: float = 0.02
     input_core_seconds: float = 0.1
+    input_disk_seconds: float = 0.0
     batch: int = 64
     duty: float = 0.9
     memory: int = 12_000
@@ -133,7 +135,7 @@ class Layout:
     """Where a gang runs: devices in all, the slowest model, how far apart, CPU per device.
 
     granted is the part (0..1) of a device's compute that the worst placed worker gets; slowdown >= 1 is what its
-    neighbours cost beyond that.
+    neighbours, or its node, cost beyond that. on_one_node: devices on the node that has most of them.
     """
 
     devices: int
@@ -142,15 +144,20 @@ class Layout:
     cores_per_device: float
     granted: float = 1.0
     slowdown: float = 1.0
+    on_one_node: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step in seconds. data_wait and sync are what they add to the compute."""
+    """One training step in seconds. data_wait and sync are what they add to the compute.
+
+    by_disk: whether it is the disk that input is waited for, not the CPU.
+    """
 
     compute: float
     sync: float
     data_wait: float
+    by_disk: bool = False
 
     @property
     def seconds(self) -> float:
@@ -160,12 +167,18 @@ class Step:
 
 def step(profile: TrainingProfile, layout: Layout) -> Step:
     """How long one step takes there."""
-    compute = profile.compute_seconds(layout.model) * layout.slowdown / min(1.0, layout.granted / profile.duty)
+    compute = compute_seconds(profile, layout.model, layout.slowdown, layout.granted)
     exchange = exchange_seconds(profile, layout)
     both = (compute**OVERLAP + exchange**OVERLAP) ** (1 / OVERLAP) if exchange else compute
     cores = layout.cores_per_device
     prepare = profile.input_core_seconds / cores if cores > 0 else 0.0  # no CPU asked for = no limit set
-    return Step(compute, both - compute, max(0.0, prepare - both))
+    read = profile.input_disk_seconds * layout.on_one_node
+    return Step(compute, both - compute, max(0.0, prepare - both, read - both), read > prepare)
+
+
+def compute_seconds(profile: TrainingProfile, model: str, slowdown: float, granted: float) -> float:
+    """How long one worker computes for a step, with this part (0..1) of each of its devices."""
+    return profile.compute_seconds(model) * slowdown / min(1.0, granted / profile.duty)
 
 
 def exchange_seconds(profile: TrainingProfile, layout: Layout) -> float:

@@ -246,6 +246,29 @@ class TrainingUse:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerUse:
+    """One worker of a training over the last minute. None = not known. In a gang that waits for its slowest worker the
+    steps of all take as long, and the exchange of the others is longer by what they wait for it."""
+
+    workload: str
+    attempt: int
+    rank: int
+    step_seconds: float | None
+    data_wait_ratio: float | None  # of a step, 0..1
+    sync_ratio: float | None
+    io_ratio: float | None = None  # of the time in which something in it waited for a disk or volume, 0..1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """One node over the last minute. None = not known."""
+
+    node: str
+    disk_ratio: float | None  # of the time in which its busiest disk was busy, 0..1
+    line_ratio: float | None  # of the rate of its busiest network interface, sending, 0..1
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceUse:
     """One service over [at - window, at]. None = not known; that is never 0."""
 
@@ -300,6 +323,12 @@ class Metrics(Protocol):
 
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
         """Step times of these jobs."""
+
+    def workers(self, workloads: Sequence[str]) -> tuple[WorkerUse, ...]:
+        """Step times of the workers of these jobs' newest attempts; one that says nothing is left out."""
+
+    def nodes(self) -> tuple[NodeUse, ...]:
+        """Disks and lines of every node that reports."""
 
     def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
         """Checkpoints of these jobs' newest attempts, where no observation of pods tells of them."""

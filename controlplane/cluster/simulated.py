@@ -19,6 +19,7 @@ from controlplane.cluster.port import (
     Address,
     GpuUse,
     LogLine,
+    NodeUse,
     Note,
     Observation,
     PodPhase,
@@ -30,6 +31,7 @@ from controlplane.cluster.port import (
     ServiceUse,
     Split,
     TrainingUse,
+    WorkerUse,
     pod_name,
 )
 from controlplane.cluster.serving.outcomes import Totals
@@ -231,6 +233,14 @@ class SimulatedCluster:
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
         """Step times of these jobs; a job that makes no steps now has None, one that is not known is left out."""
         return telemetry.training(self._read(), workloads)
+
+    def workers(self, workloads: Sequence[str]) -> tuple[WorkerUse, ...]:
+        """Step times of the workers of these jobs; those of a job that makes no steps now are left out."""
+        return telemetry.workers(self._read(), workloads)
+
+    def nodes(self) -> tuple[NodeUse, ...]:
+        """Disks and lines of the nodes that report, by what trainings read and exchange."""
+        return telemetry.nodes(self._read())
 
     def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
         """Nothing: its pods say it where they are observed."""

@@ -1,5 +1,6 @@
 """From where pods lie to how fast they go: between the simulated cluster's rows and its physics."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from controlplane.cluster import physics
@@ -23,15 +24,30 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
     nodes = [world.machines[pod.node].node for pod in pods]
     per_pod = max(1, len(pods[0].gpus))
     parts = [granted_ratio(world, pod, work) for pod in pods]
-    crowd = max((len(_awake_on(world, p.node, i)) for p in pods for i in p.gpus if p.milli < WHOLE), default=1)
+    reads = work.training.input_disk_seconds > 0  # else nobody asks how many are on one node
     return Layout(
         devices=len(pods) * per_pod,
         model=min((node.model for node in nodes), key=lambda m: (-work.training.compute_seconds(m), m)),
         level=level_of(nodes, len(pods) * per_pod),
         cores_per_device=min(pod.cpu_milli for pod in pods) / 1000 / per_pod,
         granted=min(parts),
-        slowdown=physics.slowdown(crowd),
+        slowdown=max(_slowdown(world, pod) for pod in pods),
+        on_one_node=per_pod * max(Counter(pod.node for pod in pods).values()) if reads else 1,
     )
+
+
+def own_seconds(world: World, pod: Pod, work: Work) -> float:
+    """For how long one worker of a training computes in a step."""
+    model = world.machines[pod.node].node.model
+    return physics.compute_seconds(
+        work.training, model, _slowdown(world, pod), granted_ratio(world, pod, work)
+    )  # fmt: skip
+
+
+def _slowdown(world: World, pod: Pod) -> float:
+    """What neighbours on its devices cost a worker, and what its node does."""
+    crowd = max((len(_awake_on(world, pod.node, i)) for i in pod.gpus), default=1) if pod.milli < WHOLE else 1
+    return physics.slowdown(crowd) * world.conditions.slow_nodes.get(pod.node, 1.0)
 
 
 def reference(world: World, attempt: Attempt, work: Work) -> Layout:
@@ -48,6 +64,7 @@ def reference(world: World, attempt: Attempt, work: Work) -> Layout:
         level=_inside(node, devices) if fits else Level.RACK,
         cores_per_device=attempt.cores,
         granted=min(work.training.duty, physics.gpu_ratio(milli)) if pod.gpus else work.training.duty,
+        on_one_node=(devices if fits else node.gpus) if work.training.input_disk_seconds > 0 else 1,
     )
 
 

@@ -6,17 +6,27 @@ from collections.abc import Iterable, Sequence
 from autoscaler.observed import Scrape
 from controlplane.cluster import draws, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Pod
-from controlplane.cluster.port import GpuUse, PodPhase, PodUse, RevisionUse, ServiceUse, TrainingUse
+from controlplane.cluster.port import (
+    GpuUse,
+    NodeUse,
+    PodPhase,
+    PodUse,
+    RevisionUse,
+    ServiceUse,
+    TrainingUse,
+    WorkerUse,
+)
 from controlplane.cluster.serving.outcomes import Totals
 from controlplane.cluster.serving.scraped import scrape
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from gpushare.gpu import WHOLE
-from scheduler.model.workload import Kind
+from scheduler.model.workload import Kind, Level
 
 WINDOW_SECONDS = 60.0
 NOISE_SECONDS = 60.0  # measured step times of each minute
 STEP_NOISE = 0.03  # are off by about that part
+OWN_NOISE = 0.02  # and what one worker of a gang needs, by that part
 NOTEBOOK_SECONDS = 60.0  # a person runs something in some minutes, and thinks in others
 CPU_AT_REST, CPU_AT_WORK = 8, 1_000  # 1/1000 cores: a program that waits, and one core that feeds a device
 MEMORY_PART = 0.6  # of what was asked for
@@ -54,6 +64,34 @@ def training(world: World, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
         else:
             out.append(_training(world, attempt, attempt.work))
     return tuple(out)
+
+
+def workers(world: World, workloads: Sequence[str]) -> tuple[WorkerUse, ...]:
+    """What the workers of these jobs' newest attempts say of their steps."""
+    newest = _newest(world, set(workloads))
+    out: list[WorkerUse] = []
+    for uid in workloads:
+        attempt = newest.get(uid)
+        if attempt is not None and attempt.work is not None and _has_steps(attempt):
+            out += _workers(world, attempt, attempt.work)
+    return tuple(out)
+
+
+def nodes(world: World) -> tuple[NodeUse, ...]:
+    """How busy disks and lines are, by the trainings that read and exchange."""
+    disks = {name: 0.0 for name, machine in world.machines.items() if not machine.is_removed and machine.node.ready}
+    lines = dict(disks)
+    for attempt in world.attempts.values():
+        if attempt.work is None or not _has_steps(attempt):
+            continue
+        profile, here = attempt.work.training, speed.layout(world, attempt, attempt.work)
+        seconds = physics.step(profile, here).seconds
+        sent = physics.exchange_seconds(profile, here) / seconds if here.level > Level.NODE else 0.0
+        for pod in attempt.workers:
+            if pod.node in disks:
+                disks[pod.node] += profile.input_disk_seconds * len(pod.gpus) / seconds
+                lines[pod.node] = max(lines[pod.node], sent)
+    return tuple(NodeUse(name, round(min(disks[name], 1.0), 4), round(min(lines[name], 1.0), 4)) for name in disks)
 
 
 def services(world: World, workloads: Iterable[str]) -> tuple[ServiceUse, ...]:
@@ -130,7 +168,7 @@ def _cpu(world: World, pod: Pod, duty: float) -> tuple[int, float]:
     if work is not None and work.kind == Kind.TRAINING and attempt.speed > 0:
         step = physics.step(work.training, speed.layout(world, attempt, work))
         used += 1000 * len(pod.gpus) * work.training.input_core_seconds / step.seconds
-        throttled = step.data_wait / step.seconds
+        throttled = 0.0 if step.by_disk else step.data_wait / step.seconds
     return round(min(used, pod.cpu_milli) if pod.cpu_milli else used), round(throttled, 4)
 
 
@@ -166,6 +204,25 @@ def _training(world: World, attempt: Attempt, work: Work) -> TrainingUse:
         data_wait_ratio=step.data_wait / step.seconds,
         sync_ratio=step.sync / step.seconds,
     )
+
+
+def _has_steps(attempt: Attempt) -> bool:
+    return attempt.work is not None and attempt.work.kind == Kind.TRAINING and attempt.speed > 0
+
+
+def _workers(world: World, attempt: Attempt, work: Work) -> Iterable[WorkerUse]:
+    """Each computes for its own time, and waits in the exchange until the slowest has done so too."""
+    use = _training(world, attempt, work)
+    if use.step_seconds is None or use.data_wait_ratio is None:
+        return
+    step = physics.step(work.training, speed.layout(world, attempt, work))
+    scale, wait = use.step_seconds / step.seconds, use.data_wait_ratio
+    for pod in attempt.workers:
+        noise = 1.0 + OWN_NOISE * draws.normal(world.conditions.seed, "own", pod.name, world.now // NOISE_SECONDS)
+        own = scale * speed.own_seconds(world, pod, work) * max(0.5, noise) / use.step_seconds
+        sync = max(1.0 - wait - own, 0.0)
+        io = wait if step.by_disk else 0.0
+        yield WorkerUse(use.workload, use.attempt, pod.rank, use.step_seconds, wait, sync, io)
 
 
 def _newest(world: World, wanted: set[str]) -> dict[str, Attempt]:

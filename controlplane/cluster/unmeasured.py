@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from autoscaler.observed import Scrape
-from controlplane.cluster.port import GpuUse, PodUse, RevisionUse, Saved, ServiceUse, TrainingUse
+from controlplane.cluster.port import GpuUse, NodeUse, PodUse, RevisionUse, Saved, ServiceUse, TrainingUse, WorkerUse
 
 
 class Unmeasured:
@@ -14,6 +14,14 @@ class Unmeasured:
         return ()
 
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
+        """Nothing."""
+        return ()
+
+    def workers(self, workloads: Sequence[str]) -> tuple[WorkerUse, ...]:
+        """Nothing."""
+        return ()
+
+    def nodes(self) -> tuple[NodeUse, ...]:
         """Nothing."""
         return ()
 

@@ -1,8 +1,8 @@
 """The rows of the simulated cluster, and what follows from them: the pods on each device, what changed, what is due."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from controlplane.cluster import draws
 from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
@@ -25,6 +25,7 @@ class Conditions:
     """The circumstances of a simulated cluster. Seconds are the cluster's.
 
     node_mtbf_seconds: mean time between failures of one node (None: nodes do not fail by themselves).
+    slow_nodes: nodes whose devices compute slower, as hot ones do, and how many times as long they take.
     has_requests: False where services are not looked at, so that their requests need not be simulated.
     Ended pods are forgotten once they are older than keep_seconds and not among the newest keep_ended.
     """
@@ -34,6 +35,7 @@ class Conditions:
     node_repair_seconds: float = 1800.0
     keep_seconds: float = 3600.0
     keep_ended: int = 2000
+    slow_nodes: Mapping[str, float] = field(default_factory=dict)
     has_requests: bool = True
     start: float = START  # where the clock of a new cluster starts
 

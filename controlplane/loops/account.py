@@ -62,8 +62,10 @@ def _note_steps(wiring: Wiring, at: float, uses: Sequence[GpuUse], lease: HeldLe
         samples.note(at=at, found=seats, uses=uses, steps=steps)
     if "diagnosed_at" in due:
         told = [step.workload for step in steps if step.step_seconds]
-        pods = wiring.metrics.pods(told) if told else ()
-        diagnoses.note(at=at, trainings=diagnoses.watched(seats), uses=steps, pods=pods, lease=lease)
+        metrics = wiring.metrics
+        parts = (metrics.workers(told), metrics.pods(told), metrics.nodes()) if told else ()
+        measured = diagnoses.Measured(steps, *parts)
+        diagnoses.note(at=at, trainings=diagnoses.watched(seats), measured=measured, lease=lease)
     wiring.kept.update(dict.fromkeys(due, at))
 
 

@@ -12,16 +12,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from autoscaler.observed import BUCKETS, Scrape
-from controlplane.cluster.port import PodPhase, PodSeen, PodUse, RevisionUse, TrainingUse
+from controlplane.cluster.port import PodPhase, PodSeen, PodUse, RevisionUse, TrainingUse, WorkerUse
 from controlplane.cluster.serving.outcomes import BOUNDS, Totals
 from controlplane.cluster.simulated import SimulatedCluster
 
 MILLISECONDS = tuple(round(1000 * bound, 1) for bound in BOUNDS)
 PERIODS = 10.0  # per second: in which the kernel gives out CPU time
 MIB = 1_048_576
+LINE_BYTES = 1.25e9  # per second: 10 Gbit/s
 
 Labels = tuple[str, ...]
-_JOB, _POD, _SERVICE = ("workload", "attempt"), ("pod", "container"), ("reporter", "workload", "response_code")
+_POD, _SERVICE = ("pod", "container"), ("reporter", "workload", "response_code")
+_WORKER, _DEVICE = ("workload", "attempt", "rank"), ("node", "device")
 
 
 class Exporter:
@@ -43,7 +45,8 @@ class Exporter:
         yield from self._containers(pods.values(), now - since)
         live = {(pod.workload, pod.attempt) for pod in running}
         jobs = [use for use in self._cluster.training(uids) if (use.workload, use.attempt) in live]
-        yield from self._programs(jobs, now - since)
+        yield from self._programs(jobs, self._cluster.workers(uids), now - since)
+        yield from self._nodes(now - since)
         yield from self._checkpoints({(use.workload, use.attempt) for use in jobs}, running)
         yield from self._services({pod.workload for pod in running})
 
@@ -75,34 +78,54 @@ class Exporter:
         yield self._counter("container_cpu_cfs_periods", "Elapsed enforcement periods.", _POD, live)
         yield self._counter("container_cpu_cfs_throttled_periods", "Throttled periods.", _POD, live)
 
-    def _programs(self, jobs: Iterable[TrainingUse], seconds: float) -> Iterator[Metric]:
-        """As training programs that count their steps."""
-        step = GaugeMetricFamily("weft_training_step", "Number of the last step.", labels=_JOB)
+    def _programs(self, jobs: Iterable[TrainingUse], workers: Iterable[WorkerUse], seconds: float) -> Iterator[Metric]:
+        """As training programs whose ranks each count their own steps."""
+        step = GaugeMetricFamily("weft_training_step", "Number of the last step.", labels=_WORKER)
+        by_job: dict[tuple[str, int], list[WorkerUse]] = defaultdict(list)
+        for worker in workers:
+            by_job[worker.workload, worker.attempt].append(worker)
         live: list[Labels] = []
         for use in jobs:
-            if use.step is None or not use.step_seconds:
-                continue
-            labels = (use.workload, str(use.attempt))
-            live.append(labels)
-            step.add_metric(labels, use.step)
-            self._add("weft_training_steps", labels, seconds / use.step_seconds)
-            self._add("weft_training_step_seconds", labels, seconds)
-            self._add("weft_training_samples", labels, seconds * (use.samples_per_second or 0))
-            self._add("weft_training_data_wait_seconds", labels, seconds * (use.data_wait_ratio or 0))
-            self._add("weft_training_sync_seconds", labels, seconds * (use.sync_ratio or 0))
+            mine = by_job[use.workload, use.attempt]
+            for worker in mine:
+                if use.step is None or not worker.step_seconds:
+                    continue
+                labels = (use.workload, str(use.attempt), str(worker.rank))
+                live.append(labels)
+                step.add_metric(labels, use.step)
+                self._add("weft_training_steps", labels, seconds / worker.step_seconds)
+                self._add("weft_training_step_seconds", labels, seconds)
+                self._add("weft_training_samples", labels, seconds * (use.samples_per_second or 0) / len(mine))
+                self._add("weft_training_data_wait_seconds", labels, seconds * (worker.data_wait_ratio or 0))
+                self._add("weft_training_sync_seconds", labels, seconds * (worker.sync_ratio or 0))
         yield step
-        yield self._counter("weft_training_steps", "Steps done.", _JOB, live)
-        yield self._counter("weft_training_step_seconds", "Time of those steps.", _JOB, live)
-        yield self._counter("weft_training_samples", "Samples of those steps.", _JOB, live)
-        yield self._counter("weft_training_data_wait_seconds", "Of it, time without input.", _JOB, live)
-        yield self._counter("weft_training_sync_seconds", "Of it, time to exchange gradients.", _JOB, live)
+        yield self._counter("weft_training_steps", "Steps done.", _WORKER, live)
+        yield self._counter("weft_training_step_seconds", "Time of those steps.", _WORKER, live)
+        yield self._counter("weft_training_samples", "Samples of those steps.", _WORKER, live)
+        yield self._counter("weft_training_data_wait_seconds", "Of it, time without input.", _WORKER, live)
+        yield self._counter("weft_training_sync_seconds", "Of it, time to exchange gradients.", _WORKER, live)
+
+    def _nodes(self, seconds: float) -> Iterator[Metric]:
+        """As the node exporter: one disk and one interface a node."""
+        speed = GaugeMetricFamily("node_network_speed_bytes", "Rate of the interface, bytes/s.", labels=_DEVICE)
+        disks: list[Labels] = []
+        lines: list[Labels] = []
+        for use in self._cluster.nodes():
+            disk, line = (use.node, "nvme0n1"), (use.node, "eth0")
+            disks.append(disk)
+            lines.append(line)
+            speed.add_metric(line, LINE_BYTES)
+            self._add("node_disk_io_time_seconds", disk, seconds * (use.disk_ratio or 0))
+            self._add("node_network_transmit_bytes", line, seconds * LINE_BYTES * (use.line_ratio or 0))
+        yield speed
+        yield self._counter("node_disk_io_time_seconds", "Time in which the disk was busy.", _DEVICE, disks)
+        yield self._counter("node_network_transmit_bytes", "Bytes sent.", _DEVICE, lines)
 
     def _checkpoints(self, jobs: Container[tuple[str, int]], running: Iterable[PodSeen]) -> Iterator[Metric]:
         """As training programs that say what they have saved, each worker for itself."""
-        names = (*_JOB, "rank")
         name = "weft_training_last_checkpoint"
-        at = GaugeMetricFamily(f"{name}_timestamp_seconds", "When the last checkpoint was safe.", labels=names)
-        part = GaugeMetricFamily(f"{name}_part", "Part of the work that is in it.", labels=names)
+        at = GaugeMetricFamily(f"{name}_timestamp_seconds", "When the last checkpoint was safe.", labels=_WORKER)
+        part = GaugeMetricFamily(f"{name}_part", "Part of the work that is in it.", labels=_WORKER)
         for pod in running:
             labels = (pod.workload, str(pod.attempt), str(pod.rank))
             if (pod.workload, pod.attempt) in jobs and pod.checkpointed_at is not None:

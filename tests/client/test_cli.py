@@ -193,11 +193,12 @@ def test_a_canary_with_steps_is_begun_and_says_what_comes_next(signed_in: Script
 def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
     evidence = [{"bottleneck": "input_cpu", "removable": 0.38, "strength": 1.0}]
-    found = {"bottleneck": "input_cpu", "message": "Its steps wait.", "evidence": evidence, "levels": {"cpu": 0.97}}
+    found = {"bottleneck": "input_cpu", "message": "Its steps wait.", "evidence": evidence, "levels": {"cpu": 0.97},
+             "slow_worker": {"rank": 3, "node": "a-07"}}  # fmt: skip
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", found)
     lines = weft("diagnose", "nlp/hello").out.splitlines()
-    assert lines[:2] == ["nlp/hello: input_cpu", "  Its steps wait."]
-    assert [line.split() for line in lines[3:5]][1] == ["input_cpu", "38%", "100%"]
+    assert lines[:3] == ["nlp/hello: input_cpu", "  Its steps wait.", "  Worker 3 is on a-07."]
+    assert [line.split() for line in lines[4:6]][1] == ["input_cpu", "38%", "100%"]
     assert lines[-1] == "CPU of its workers:  97%"
     assert json.loads(weft("diagnose", "nlp/hello", "-o", "json").out) == found
     silent = {"bottleneck": None, "message": "Its program reports no steps.", "evidence": [], "levels": None}

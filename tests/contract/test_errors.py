@@ -75,6 +75,8 @@ def test_metrics_that_nobody_answers_for_are_not_known() -> None:
     answers = {
         "gpus": metrics.gpus(),
         "training": metrics.training(["w"]),
+        "workers": metrics.workers(["w"]),
+        "nodes": metrics.nodes(),
         "checkpoints": metrics.checkpoints(["w"]),
         "services": metrics.services({"w": 0.25}),
         "pods": metrics.pods(["w"]),

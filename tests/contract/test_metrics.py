@@ -68,6 +68,28 @@ def test_a_training_reports_its_steps(drive: Measured) -> None:
         assert 0 <= part < 1
 
 
+def test_each_worker_reports_its_own_steps(drive: Measured) -> None:
+    run(drive, gang(drive, 2))
+    drive.wait(60)
+    first, second = drive.metrics.workers(["w", "nobody"])
+    assert [(one.workload, one.attempt, one.rank) for one in (first, second)] == [("w", 1, 0), ("w", 1, 1)]
+    for one in (first, second):
+        assert one.step_seconds is not None
+        assert one.step_seconds > 0
+        assert one.data_wait_ratio is not None
+        assert one.sync_ratio is not None
+        assert 0 <= one.data_wait_ratio + one.sync_ratio < 1
+
+
+def test_nodes_tell_of_their_disks_and_lines(drive: Measured) -> None:
+    drive.lose_node("b")
+    drive.wait(60)
+    told = {one.node: one for one in drive.metrics.nodes()}
+    assert {"a", "c"} <= told.keys()
+    for name in ("a", "c"):
+        assert (told[name].disk_ratio, told[name].line_ratio) == (0.0, 0.0)  # nothing runs there
+
+
 def test_a_job_that_does_not_run_has_unknown_steps(drive: Measured) -> None:
     drive.cluster.start([pod(drive)])
     assert phase(drive, "w-1-0") == PodPhase.PENDING

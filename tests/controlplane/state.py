@@ -206,6 +206,12 @@ class NoMetrics:
     def training(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return ()
 
+    def workers(self, workloads: Sequence[str]) -> tuple[Any, ...]:
+        return ()
+
+    def nodes(self) -> tuple[Any, ...]:
+        return ()
+
     def checkpoints(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return ()
 

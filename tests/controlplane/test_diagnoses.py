@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autoscaler.bottleneck.detect import Diagnosis, observe
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
-from controlplane.cluster.port import PodUse, TrainingUse
+from controlplane.cluster.port import NodeUse, PodUse, TrainingUse, WorkerUse
 from controlplane.domain import diagnosisstate
 from controlplane.models import Event, TrainingDiagnosis, Workload
 from controlplane.queries.workloads import diagnosis
@@ -25,12 +25,20 @@ class Measured(NoMetrics):
 
     uses: list[TrainingUse] = field(default_factory=list)
     uses_of_pods: list[PodUse] = field(default_factory=list)
+    uses_of_workers: list[WorkerUse] = field(default_factory=list)
+    uses_of_nodes: list[NodeUse] = field(default_factory=list)
 
     def training(self, workloads: Any) -> tuple[TrainingUse, ...]:
         return tuple(use for use in self.uses if use.workload in workloads)
 
     def pods(self, workloads: Any) -> tuple[PodUse, ...]:
         return tuple(use for use in self.uses_of_pods if use.workload in workloads)
+
+    def workers(self, workloads: Any) -> tuple[WorkerUse, ...]:
+        return tuple(use for use in self.uses_of_workers if use.workload in workloads)
+
+    def nodes(self) -> tuple[NodeUse, ...]:
+        return tuple(self.uses_of_nodes)
 
 
 @pytest.fixture
@@ -84,6 +92,55 @@ def test_a_wait_for_an_exchange_on_several_nodes_is_the_networks(world: World) -
     measure(world, training, 0.01, 0.5, *(pod(training, rank, 400, 0.0) for rank in (0, 1)))
     pass_minutes(world, 8)
     assert named(training) == "network"
+
+
+def test_a_wait_for_input_while_its_nodes_disk_is_busy_is_the_storages(world: World) -> None:
+    training = running(world, "a")
+    measure(world, training, 0.4, 0.02, pod(training, 0, 1500, 0.0))
+    world.metrics.uses_of_nodes = [NodeUse("a", 0.9, None), NodeUse("b", 0.1, 0.1)]
+    pass_minutes(world, 8)
+    assert named(training) == "storage"
+    assert diagnosis.shown(training)["levels"]["disk"] == 0.9
+
+
+def test_a_volume_of_the_network_is_storage_too(world: World) -> None:
+    training = running(world, "a")
+    measure(world, training, 0.4, 0.02, pod(training, 0, 1500, 0.0))
+    world.metrics.uses_of_nodes = [NodeUse("a", 0.0, None)]
+    world.metrics.uses_of_workers = [WorkerUse(str(training.pk), training.attempt, 0, 0.5, 0.4, 0.02, 0.8)]
+    pass_minutes(world, 8)
+    assert named(training) == "storage"
+
+
+def test_an_exchange_over_an_idle_line_is_not_the_networks(world: World) -> None:
+    training = running(world, "a", "b")
+    measure(world, training, 0.01, 0.5, *(pod(training, rank, 400, 0.0) for rank in (0, 1)))
+    world.metrics.uses_of_nodes = [NodeUse("a", 0.0, 0.01), NodeUse("b", 0.0, 0.02)]
+    pass_minutes(world, 8)
+    assert named(training) == "gpu_compute"
+
+
+def test_the_worker_that_all_wait_for_is_named_with_its_node(world: World) -> None:
+    training = running(world, "a", "b", "a", roles=[{"name": "chief", "count": 1, "resources": {"cpu": 1}}])
+    measure(world, training, 0.0, 0.3)
+    world.metrics.uses_of_workers = [
+        WorkerUse(str(training.pk), training.attempt, rank, 0.5, 0.0, sync) for rank, sync in ((3, 0.5), (2, 0.02))
+    ]
+    pass_minutes(world, 9)
+    assert named(training) == "straggler"
+    shown = diagnosis.shown(training)
+    assert shown["slow_worker"] == {"rank": 2, "node": "a"}
+    assert shown["message"].startswith("Its workers wait for worker 2, which is slow.")
+
+
+def test_where_only_some_workers_report_none_is_called_slow(world: World) -> None:
+    training = running(world, "a", "a", "a")
+    measure(world, training, 0.0, 0.3)
+    told = [WorkerUse(str(training.pk), training.attempt, rank, 0.5, 0.0, sync) for rank, sync in ((0, 0.5), (1, 0.02))]
+    world.metrics.uses_of_workers = told
+    pass_minutes(world, 9)
+    assert named(training) == "gpu_compute"
+    assert diagnosis.shown(training)["slow_worker"] is None
 
 
 def test_a_healthy_one_is_bound_by_its_gpus_and_nobody_is_told(world: World) -> None:

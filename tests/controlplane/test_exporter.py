@@ -34,7 +34,7 @@ def registry(drive: SimulatedDrive) -> CollectorRegistry:
 def test_counters_grow_by_the_clusters_clock(drive: SimulatedDrive) -> None:
     run(drive, [*gang(drive, 2), pod(drive, "s", node="b", spec=drive.job_file(Kind.INFERENCE))])
     page = registry(drive)
-    job = {"workload": "w", "attempt": "1"}
+    job = {"workload": "w", "attempt": "1", "rank": "1"}
     for minutes in (1, 2):
         drive.wait(60)
         list(page.collect())  # another scrape changes nothing
@@ -81,13 +81,16 @@ def test_a_gateway_tells_of_all_that_came_and_of_the_time_that_replicas_took(dri
     assert {"weft_gateway_waiting", "weft_gateway_running", "weft_gateway_widest"} <= families.keys()
 
 
+NODES_SAY = {"node_network_speed_bytes", "node_disk_io_time_seconds_total", "node_network_transmit_bytes_total"}
+
+
 def test_what_no_longer_runs_is_no_longer_told(drive: SimulatedDrive) -> None:
     run(drive, gang(drive, 2))
     page = registry(drive)
     drive.cluster.stop("w", 1, [0, 1], 5.0)
     drive.wait(60)
     names = {sample.name for family in page.collect() for sample in family.samples}
-    assert names == {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"}
+    assert names == {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", *NODES_SAY}
 
 
 def test_a_device_names_the_pod_that_has_all_of_it(drive: SimulatedDrive) -> None:

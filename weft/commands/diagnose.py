@@ -38,6 +38,8 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
         return
     output.say(f"{workload.path}: {found['bottleneck'] or 'not known'}")
     output.say(f"  {output.clean(found['message'])}")
+    if slow := found.get("slow_worker"):
+        output.say(f"  Worker {slow['rank']} is on {output.clean(slow['node'])}.")
     if found["evidence"]:
         output.say("\n" + output.table(found["evidence"], COLUMNS, form))
     parts = found["levels"] or {}

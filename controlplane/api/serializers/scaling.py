@@ -97,6 +97,13 @@ class DiagnosisLevels(Answer):
     gpu = s.FloatField(allow_null=True, help_text="Of its GPUs' time, on average.")
 
 
+class SlowWorker(Answer):
+    """The worker that the others wait for."""
+
+    rank = s.IntegerField()
+    node = s.CharField()
+
+
 class Diagnosis(Answer):
     """What slows a training's present attempt, with the evidence, the strongest first."""
 
@@ -109,6 +116,7 @@ class Diagnosis(Answer):
     message = s.CharField()
     evidence = Evidence(many=True)
     levels = DiagnosisLevels(allow_null=True)
+    slow_worker = SlowWorker(allow_null=True, help_text="With the bottleneck straggler.")
 
 
 class Scaled(Answer):

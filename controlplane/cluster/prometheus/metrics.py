@@ -13,7 +13,16 @@ from pathlib import Path
 import structlog
 
 from autoscaler.observed import Scrape
-from controlplane.cluster.port import GpuUse, PodUse, RevisionUse, Saved, ServiceUse, TrainingUse
+from controlplane.cluster.port import (
+    GpuUse,
+    NodeUse,
+    PodUse,
+    RevisionUse,
+    Saved,
+    ServiceUse,
+    TrainingUse,
+    WorkerUse,
+)
 from controlplane.cluster.prometheus import histogram, queries, revisions, services
 from controlplane.cluster.prometheus.connection import Answer, Connection, Key, Limits, Unanswered
 from controlplane.cluster.prometheus.queries import Query
@@ -86,6 +95,34 @@ class PrometheusMetrics:
                     )  # fmt: skip
                 )
         return tuple(out)
+
+    def workers(self, workloads: Sequence[str]) -> tuple[WorkerUse, ...]:
+        """Step times of the workers of these jobs' newest attempts; one that reports no steps is left out."""
+        asked = (queries.WORKER_STEP, queries.WORKER_WAIT, queries.WORKER_SYNC)
+        step, wait, sync = (self._of(query, workloads) for query in asked)
+        waiting = self._of(queries.POD_IO, workloads) if step else {}
+        newest = _newest((uid, attempt) for uid, attempt, _ in step)
+        return tuple(
+            WorkerUse(
+                uid,
+                int(attempt),
+                int(rank),
+                step[key],
+                wait.get(key),
+                sync.get(key),
+                _part(waiting.get((f"{uid}-{attempt}-{rank}",))),
+            )
+            for key in sorted(step)
+            for uid, attempt, rank in (key,)
+            if newest.get(uid) == attempt and _is_small(rank, 10**9)
+        )
+
+    def nodes(self) -> tuple[NodeUse, ...]:
+        """Every node whose disks or lines are known."""
+        disk, line = self._values(queries.NODE_DISK), self._values(queries.NODE_LINE)
+        return tuple(
+            NodeUse(key[0], _part(disk.get(key)), _part(line.get(key))) for key in sorted(disk.keys() | line.keys())
+        )
 
     def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
         """Checkpoints of these jobs' newest attempts; one in the future is not known, as a clock is wrong."""

@@ -115,6 +115,44 @@ DATA_WAIT = Query(
 )
 SYNC = Query("sync_part", "the program", "part of a step, 0..1", ("workload", "attempt"), _part_of_step("sync"), 1.0)
 
+
+def _of_worker(part: str, whole: str) -> str:
+    """A part of what a worker's processes report; the rank is the pod's, not what its program says of itself."""
+    by = "sum by (workload, attempt, rank)"
+    return f"{by} (rate({part}{{{_OF}}}[$window])) / {by} (rate({whole}{{{_OF}}}[$window]))"
+
+
+_WORKER, _STEP_TIME = ("workload", "attempt", "rank"), "weft_training_step_seconds_total"
+WORKER_STEP = Query(
+    "worker_step_seconds", "the program", "s", _WORKER, _of_worker(_STEP_TIME, "weft_training_steps_total"),
+    most=86_400.0, least=1e-6,
+)  # fmt: skip
+WORKER_WAIT = Query(
+    "worker_data_wait_part", "the program", "part of a step, 0..1", _WORKER,
+    _of_worker("weft_training_data_wait_seconds_total", _STEP_TIME), 1.0,
+)  # fmt: skip
+WORKER_SYNC = Query(
+    "worker_sync_part", "the program", "part of a step, 0..1", _WORKER,
+    _of_worker("weft_training_sync_seconds_total", _STEP_TIME), 1.0,
+)  # fmt: skip
+POD_IO = Query(
+    "pod_io", "cAdvisor (pressure, from Kubernetes 1.34 on)", "part of the time in which something waited for IO, 0..1",
+    ("pod",), f"max by (pod) (rate(container_pressure_io_waiting_seconds_total{{{_CONTAINER}}}[$long]))", most=1.05,
+)  # fmt: skip
+_NO_DISK, _NO_LINE = "loop.*|ram.*|zram.*", "lo|veth.*|cali.*|cilium.*|lxc.*|docker.*|br-.*|cni.*|flannel.*|tunl.*"
+NODE_DISK = Query(
+    "node_disk", "node exporter", "part of the time in which the node's busiest disk was busy, 0..1", ("node",),
+    f"""max by (node) (rate(node_disk_io_time_seconds_total{{device!~"{_NO_DISK}"}}[$window]))""", most=1.05,
+)  # fmt: skip
+NODE_LINE = Query(
+    "node_line", "node exporter", "part of the rate of the node's busiest interface that is sent, 0..1", ("node",),
+    "max by (node) (max by (node, device)"
+    f""" (rate(node_network_transmit_bytes_total{{device!~"{_NO_LINE}"}}[$window]))"""
+    " / max by (node, device) (node_network_speed_bytes > 0)"
+    " or max by (node, device, port) (rate(node_infiniband_port_data_transmitted_bytes_total[$window]))"
+    " / max by (node, device, port) (node_infiniband_rate_bytes_per_second > 0))", most=1.05,
+)  # fmt: skip
+
 CHECKPOINT = Query(
     "checkpoint", "the program", "Unix time, s", ("workload", "attempt"),
     # The oldest of the ranks that say something: a checkpoint in parts is safe when all of them are.
@@ -216,7 +254,8 @@ REVISION_WITHIN = Query(
 
 TABLE = (
     GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
-    STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, CHECKPOINT, CHECKPOINT_PART,
+    STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, WORKER_STEP, WORKER_WAIT, WORKER_SYNC, POD_IO, NODE_DISK, NODE_LINE,
+    CHECKPOINT, CHECKPOINT_PART,
     REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,
     REVISION_OUTCOMES, REVISION_REQUESTS, REVISION_WITHIN,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from autoscaler.bottleneck.detect import Diagnosis
 from autoscaler.bottleneck.window import Bottleneck
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.quantities import iso
-from controlplane.models import TrainingDiagnosis, Workload
+from controlplane.models import Placement, TrainingDiagnosis, Workload
 
 SILENT = "Its program reports no steps, so it is not known what slows it. See docs/reporter.md."
 LEVELS = ("cpu", "throttled", "disk", "nic", "server_cpu", "gpu")
@@ -36,12 +36,12 @@ def of(workload: Workload) -> Known | None:
 
 
 def shown(workload: Workload) -> dict[str, Any]:
-    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. One query."""
+    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. One or two queries."""
     known = of(workload)
     answer: dict[str, Any] = {"uid": str(workload.pk), "attempt": workload.attempt}
     if known is None:
         empty = {"bottleneck": None, "since": None, "at": None, "windows": 0, "message": SILENT}
-        return answer | empty | {"evidence": [], "levels": None}
+        return answer | empty | {"evidence": [], "levels": None, "slow_worker": None}
     found = known.diagnosis
     return answer | {
         "bottleneck": found.bottleneck,
@@ -54,7 +54,16 @@ def shown(workload: Workload) -> dict[str, Any]:
             for one, evidence in ranked(found)
         ],
         "levels": {name: getattr(found.levels, name) for name in LEVELS},
+        "slow_worker": slow_worker(workload, found),
     }
+
+
+def slow_worker(workload: Workload, found: Diagnosis) -> dict[str, Any] | None:
+    """The rank of the worker that the others wait for, and its node; None where there is none. A query if there is."""
+    if found.slow_worker is None:
+        return None
+    places = Placement.objects.filter(workload=workload, attempt=workload.attempt, rank=found.slow_worker)
+    return {"rank": found.slow_worker, "node": places.values_list("node", flat=True).last() or ""}
 
 
 def strength(odds: float) -> float:

@@ -1,13 +1,13 @@
 """What slows each running training: looked at once a minute of the cluster's clock, and kept with its evidence.
 
-A look counts one window (autoscaler/bottleneck): the parts of a step that its program reports, over the last minute,
-and how busy its workers' CPUs and GPUs were. A training whose program reports nothing is not looked at. Another attempt
-begins anew: it may lie elsewhere. docs/diagnosis.md.
+A look counts one window (autoscaler/bottleneck): the parts of a step that its workers report, over the last minute,
+and how busy their CPUs and GPUs and their nodes' disks and lines were. A training whose program reports nothing is not
+looked at. Another attempt begins anew: it may lie elsewhere. docs/diagnosis.md.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import transaction
@@ -15,7 +15,7 @@ from django.db import transaction
 from autoscaler.bottleneck.advice import told
 from autoscaler.bottleneck.detect import Diagnosis, observe
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
-from controlplane.cluster.port import PodUse, TrainingUse
+from controlplane.cluster.port import NodeUse, PodUse, TrainingUse, WorkerUse
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.podsets import role_ask
 from controlplane.models import TrainingDiagnosis, Workload, bulk
@@ -25,6 +25,7 @@ from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads.samples import Seat
 from scheduler.model.workload import Kind, Phase
 
+Use = TypeVar("Use", PodUse, WorkerUse)
 PERIOD = 60.0  # s of the cluster's clock between two looks: a rate of its program's counters is over so long
 ACTOR = "loop:account"
 _RUNNING = {"phase": Phase.RUNNING, "kind": Kind.TRAINING}
@@ -34,7 +35,7 @@ _KEPT = ("workload", "attempt", "at", "since", "bottleneck", "state")
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A running training. cpu_milli: each worker's; nodes: those that its workers are on."""
+    """A running training. cpu_milli: each worker's; nodes: those that its members are on; seats: how many run."""
 
     uid: UUID
     attempt: int
@@ -42,7 +43,13 @@ class Watched:
     name: str
     cpu_milli: int
     roles: Sequence[Any]
-    nodes: int
+    nodes: tuple[str, ...]
+    seats: int
+
+    @property
+    def workers(self) -> int:
+        """Those of its running members that are in no role."""
+        return self.seats - sum(count for _, count, _ in self.roles)
 
     def asked(self, rank: int) -> tuple[int, bool]:
         """(1/1000 cores of this member, whether it is one of a role)."""
@@ -52,44 +59,68 @@ class Watched:
 
 def watched(seats: Iterable[Seat]) -> tuple[Watched, ...]:
     """The trainings to look at, of those that have these running workers. One query."""
-    nodes: dict[UUID, set[str]] = {}
+    nodes: dict[UUID, list[str]] = {}
     for seat in seats:
-        nodes.setdefault(seat.workload, set()).add(seat.node)
+        nodes.setdefault(seat.workload, []).append(seat.node)
     rows = bulk.select(Workload, _COLUMNS, _RUNNING, order=("seq",))
     return tuple(
-        Watched(uid, attempt, team, name, cpu_milli, roles, len(nodes[uid]))
+        Watched(uid, attempt, team, name, cpu_milli, roles, tuple(sorted(set(nodes[uid]))), len(nodes[uid]))
         for uid, attempt, team, name, cpu_milli, roles in rows
         if uid in nodes
     )
 
 
-def window(training: Watched, use: TrainingUse, pods: Iterable[PodUse]) -> Window | None:
-    """What one minute shows of a training; None where its program says nothing of its steps."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What metrics say of all that is watched, over the last minute."""
+
+    trainings: Iterable[TrainingUse]
+    workers: Iterable[WorkerUse] = ()
+    pods: Iterable[PodUse] = ()
+    nodes: Iterable[NodeUse] = ()
+
+
+def window(
+    training: Watched,
+    use: TrainingUse,
+    workers: Sequence[WorkerUse],
+    pods: Iterable[PodUse],
+    nodes: Mapping[str, NodeUse],
+) -> Window | None:
+    """What one minute shows of a training; None where its program says nothing of its steps.
+
+    Its workers are compared only where each of them says how long its steps take; else they are one, by their mean.
+    """
     if use.attempt != training.attempt or not use.step_seconds:
         return None
+    levels = _levels(training, workers, pods, [nodes[name] for name in training.nodes if name in nodes])
+    told = sorted((one for one in workers if not training.asked(one.rank)[1]), key=lambda one: one.rank)
+    if len(told) != training.workers:
+        return Window((_worker(use, use.step_seconds),), levels, len(training.nodes))
+    members = tuple(_worker(one, one.step_seconds or use.step_seconds) for one in told)
+    return Window(members, levels, len(training.nodes), tuple(one.rank for one in told))
+
+
+def _worker(use: TrainingUse | WorkerUse, step: float) -> Worker:
     wait, sync = use.data_wait_ratio, use.sync_ratio
-    step = use.step_seconds
-    worker = Worker(step, None if wait is None else wait * step, None if sync is None else sync * step)
-    return Window((worker,), _levels(training, pods), training.nodes)
+    return Worker(step, None if wait is None else wait * step, None if sync is None else sync * step)
 
 
 def note(
     *,
     at: float,
     trainings: Sequence[Watched],
-    uses: Iterable[TrainingUse],
-    pods: Iterable[PodUse],
+    measured: Measured,
     lease: HeldLease,
 ) -> int:
     """Count one window of each, and tell people where another bottleneck is named; tells of how many. LeaseLost."""
-    of_pods: dict[tuple[str, int], list[PodUse]] = {}
-    for pod in pods:
-        of_pods.setdefault((pod.workload, pod.attempt), []).append(pod)
-    said = {use.workload: use for use in uses}
+    of_pods, of_workers = _by_attempt(measured.pods), _by_attempt(measured.workers)
+    said = {use.workload: use for use in measured.trainings}
+    nodes = {node.node: node for node in measured.nodes}
     seen: list[tuple[Watched, Window]] = []
     for one in trainings:
-        use = said.get(str(one.uid))
-        found = None if use is None else window(one, use, of_pods.get((str(one.uid), one.attempt), ()))
+        use, key = said.get(str(one.uid)), (str(one.uid), one.attempt)
+        found = None if use is None else window(one, use, of_workers.get(key, ()), of_pods.get(key, ()), nodes)
         if found is not None:
             seen.append((one, found))
     if seen:
@@ -97,6 +128,13 @@ def note(
             lease.check()
             _keep(at, seen)
     return len(seen)
+
+
+def _by_attempt(uses: Iterable[Use]) -> dict[tuple[str, int], list[Use]]:
+    found: dict[tuple[str, int], list[Use]] = {}
+    for use in uses:
+        found.setdefault((use.workload, use.attempt), []).append(use)
+    return found
 
 
 def _keep(at: float, seen: Sequence[tuple[Watched, Window]]) -> None:
@@ -132,8 +170,13 @@ def _entry(at: float, one: Watched, now: Diagnosis, why: Bottleneck) -> Entry:
     return Entry(at, ACTOR, "Diagnosed", *who, Phase.RUNNING.value, why.value, told(now), data=data)
 
 
-def _levels(training: Watched, pods: Iterable[PodUse]) -> Levels:
-    """The workers' CPUs together, the busiest server's, and each worker's GPUs, by rank."""
+def _levels(
+    training: Watched, workers: Sequence[WorkerUse], pods: Iterable[PodUse], nodes: Sequence[NodeUse]
+) -> Levels:
+    """The workers' CPUs together, the busiest server's, each worker's GPUs by rank, and the busiest disk and line.
+
+    Its own waiting for IO stands beside its nodes' disks: a volume of the network is no disk of theirs.
+    """
     used = limit = 0
     throttled: list[float] = []
     servers: list[float] = []
@@ -154,5 +197,12 @@ def _levels(training: Watched, pods: Iterable[PodUse]) -> Levels:
         cpu=min(used / limit, 1.0) if limit else None,
         throttled=sum(throttled) / len(throttled) if throttled else None,
         server_cpu=max(servers, default=None),
+        disk=max([*_known(one.disk_ratio for one in nodes), *_known(one.io_ratio for one in workers)], default=None),
+        nic=max(_known(one.line_ratio for one in nodes), default=None),
         sm=tuple(duty for _, duty in sorted(duties)),
     )
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    """Those that are."""
+    return [value for value in values if value is not None]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.observed import Learned
-from controlplane.cluster.port import PodUse, Saved, ServiceUse, TrainingUse
+from controlplane.cluster.port import NodeUse, PodUse, Saved, ServiceUse, TrainingUse, WorkerUse
 from controlplane.cluster.prometheus import connection, histogram, queries
 from controlplane.cluster.prometheus.connection import Limits
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
@@ -139,6 +139,32 @@ def test_of_two_attempts_the_newest_is_told(fake: FakePrometheus, metrics: Prome
     assert metrics.training(["w", "v"]) == (TrainingUse("w", 10, 100, 0.25, None, 0.0, 0.125),)
 
 
+def test_workers_of_the_newest_attempt_are_told_by_rank(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
+    def rows(*values: str) -> list[Row]:
+        keys = (("9", "0"), ("10", "0"), ("10", "3"), ("10", "x"))
+        return [
+            ({"workload": "w", "attempt": attempt, "rank": rank}, value)
+            for (attempt, rank), value in zip(keys, values, strict=True)
+        ]
+
+    fake.says("rank) (rate(weft_training_step_seconds_total", rows("0.5", "0.25", "0.25", "1"))
+    fake.says("rank) (rate(weft_training_data_wait", rows("0.1", "0", "NaN", "0"))
+    fake.says("rank) (rate(weft_training_sync", rows("0.2", "0.5", "0.125", "0"))
+    fake.says("pressure_io", [({"pod": "w-10-3"}, "1.01")])
+    assert metrics.workers(["w", "v"]) == (
+        WorkerUse("w", 10, 0, 0.25, 0.0, 0.5, None),
+        WorkerUse("w", 10, 3, 0.25, None, 0.125, 1.0),
+    )
+
+
+def test_a_node_whose_line_has_no_known_rate_tells_of_its_disk(
+    fake: FakePrometheus, metrics: PrometheusMetrics
+) -> None:
+    fake.says("node_disk", [({"node": "a"}, "0.5"), ({"node": "b"}, "1.02"), ({}, "0.1")])
+    fake.says("node_network", [({"node": "b"}, "0.25"), ({"node": "c"}, "7")])
+    assert metrics.nodes() == (NodeUse("a", 0.5, None), NodeUse("b", 1.0, 0.25), NodeUse("c", None, None))
+
+
 def saved(at: str, attempt: str = "1", uid: str = "w") -> Row:
     return ({"workload": uid, "attempt": attempt}, at)
 
@@ -232,7 +258,7 @@ def test_the_address_of_the_settings_is_asked(fake: FakePrometheus) -> None:
 
 def test_where_nobody_measures_nothing_is_known() -> None:
     nobody = Unmeasured()
-    assert nobody.checkpoints(["w"]) == ()
+    assert (nobody.checkpoints(["w"]), nobody.workers(["w"]), nobody.nodes()) == ((), (), ())
     assert (nobody.gpus(), nobody.training(["w"]), nobody.services({"w": 1.0}), nobody.pods(["w"])) == ((), (), (), ())
 
 
