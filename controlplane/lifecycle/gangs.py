@@ -83,11 +83,12 @@ def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
 def _fill_in_code(changes: Changes, row: State, ends: Sequence[End]) -> None:
     """Its object said that it has failed before the pod was seen whose end that was: that pod failed by itself, first.
 
-    What answers to a stop is no failure (podstatus), so a worker that we or its controller ended is none of these.
+    What answers to a stop is no failure (podstatus), so a worker that we or its controller ended is none of these; one
+    that is gone has a code only if it ended in the very second of the stop.
     """
     if not row.is_owned or row.intent != FAIL or row.exit_code is not None:
         return
-    failed = [end for end in ends if end.counts and end.pod.exit_code]
+    failed = [end for end in ends if end.pod.exit_code and (end.counts or end.pod.phase == PodPhase.GONE)]
     if failed:
         first = min(failed, key=lambda end: (end.pod.ended_at or changes.at, end.seat.rank))
         changes.change(row, exit_code=first.pod.exit_code)

@@ -26,6 +26,7 @@ _REASONS = {
     "Terminated": "NodeShutdown",
     "Preempting": "Preempted",
 }
+SIGNALS = 128  # exit codes above it are those of signals
 _NO_DEVICES = "UnexpectedAdmissionError"  # what the kubelet says where a device plugin has no device left
 # Condition DisruptionTarget: what took the pod away.
 _DISRUPTIONS = {
@@ -224,7 +225,7 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
             labels[names.WORKLOAD], attempt, rank, spec.get("nodeName", ""), _gpus(annotations), phase,
             None if phase == PodPhase.PENDING else most(seconds(s.get("startedAt")) for s in [*running, *ends]),
             _ended_at(status, ends) if is_over else None,
-            _exit_code(phase, ends),
+            _exit_code(phase, ends) if is_over else _own_code(told_at, ends),
             _why(phase, status, containers, ends),
             None,
             None,
@@ -338,6 +339,17 @@ def _exit_code(phase: PodPhase, ends: Iterable[Json]) -> int | None:
     return (
         next((end.get("exitCode") for end in ends if end.get("exitCode")), None) if phase == PodPhase.FAILED else None
     )
+
+
+def _own_code(told_at: float | None, ends: Iterable[Json]) -> int | None:
+    """The code of one that ended in the second in which it was told to leave, as its object had failed of it.
+
+    Moments are whole seconds, so which was first is not known: a code that no signal gives may be of its own failure.
+    """
+    if told_at is None:
+        return None
+    codes = [end.get("exitCode") or 0 for end in ends if seconds(end.get("finishedAt")) == told_at]
+    return next((code for code in codes if 0 < code <= SIGNALS), None)
 
 
 def _why(phase: PodPhase, status: Json, containers: Iterable[Json], ends: Iterable[Json]) -> str:

@@ -102,6 +102,19 @@ def test_a_worker_that_succeeded_before_it_was_stopped_has_succeeded() -> None:
     assert made.since(None).pods[0].phase == PodPhase.SUCCEEDED
 
 
+@pytest.mark.parametrize(("second", "code", "told"), [(4, 3, 3), (5, 3, None), (4, 143, None), (4, 0, None)])
+def test_of_one_that_ended_in_the_second_of_its_stop_a_code_of_its_own_is_known(
+    second: int, code: int, told: int | None
+) -> None:
+    leaving = {"deletionTimestamp": T.format(34), "deletionGracePeriodSeconds": 30}
+    last = ended("Failed", code, second=second, version=2, meta=leaving)
+    made = stored(running())
+    made.put_pod(last, AT)
+    made.drop_pod(last, AT)
+    (found,) = made.since(None).pods
+    assert (found.phase, found.exit_code) == (PodPhase.GONE, told)
+
+
 def test_an_older_version_changes_nothing() -> None:
     made = stored(running(version=5))
     number = made.since(None).number
