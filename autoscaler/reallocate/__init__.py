@@ -1,0 +1,1 @@
+"""What else a running training could have inside its budgets, and which of it is worth a try."""

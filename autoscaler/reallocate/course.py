@@ -1,0 +1,109 @@
+"""The course of one training: measure, choose a change, try it, keep it or roll it back, and again, window by window.
+
+Pure: `follow` takes what is known and one window, and says what the training is to have. The caller gives it that, and
+says with each window what it had in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from autoscaler.experiment.experiment import LIMITS, Decision, Experiment, Limits, Phase, Window, step
+from autoscaler.reallocate.choice import Considered, Past, Training, chosen, consider
+from autoscaler.reallocate.constants import DEFAULT, Constants
+from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.fit import Fitted, Observation, fit, observed
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One window: what it had, and the means of a step, s. None: not known; step None: nothing was seen."""
+
+    allocation: Allocation
+    step: float | None
+    exchange: float | None = None
+    wait: float | None = None
+    has_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What is known of a training. now: what it has unless a change is on trial; windows: of this phase."""
+
+    now: Allocation
+    experiment: Experiment = Experiment()
+    change: Considered | None = None  # on trial
+    windows: tuple[Seen, ...] = ()
+    seen: tuple[Observation, ...] = ()  # one for each allocation, the latest
+    past: Past = field(default_factory=Past)
+    is_resting: bool = False  # there is nothing to try
+
+    @property
+    def wanted(self) -> Allocation:
+        """What the training is to have."""
+        is_changed = self.change is not None and self.experiment.phase is not Phase.BEFORE
+        return self.change.candidate.allocation if self.change and is_changed else self.now
+
+
+def follow(
+    course: Course,
+    window: Seen,
+    training: Training,
+    lent: Sequence[Observation] = (),
+    limits: Limits = LIMITS,
+    constants: Constants = DEFAULT,
+) -> tuple[Course, Decision]:
+    """Count one window. lent: observations of other trainings of the same template."""
+    if course.is_resting:
+        return course, Decision.WAIT
+    wanted = course.wanted
+    is_changed = window.allocation != course.now
+    has_step = window.step is not None and window.allocation == wanted
+    counted = Window(
+        window.step if window.allocation in (course.now, wanted) else None,
+        window.exchange, window.wait, is_changed, window.has_failed,
+    )  # fmt: skip
+    phase = course.experiment.phase
+    experiment, decision = step(course.experiment, counted, limits)
+    if has_step and phase in (Phase.BEFORE, Phase.JUDGING):
+        course = replace(course, windows=(*course.windows, window))
+    course = replace(course, experiment=experiment)
+    if decision is Decision.CHANGE:
+        return _begun(_remembered(course, limits.terms.before), training, lent, constants)
+    if not experiment.has_ended:
+        return course, decision
+    if course.change is None:  # too few windows told anything
+        return replace(course, is_resting=True), Decision.WAIT
+    return _ended(_remembered(course), decision), decision
+
+
+def model(course: Course, lent: Sequence[Observation] = ()) -> Fitted | None:
+    """The step-time model of what was seen so far; None before that."""
+    return fit([*course.seen, *lent]) if course.seen or lent else None
+
+
+def _begun(
+    course: Course, training: Training, lent: Sequence[Observation], constants: Constants
+) -> tuple[Course, Decision]:
+    fitted = fit([*course.seen, *lent])
+    change = chosen(consider(course.now, fitted, training, course.past, constants))
+    if change is None:
+        return replace(course, is_resting=True), Decision.WAIT
+    return replace(course, change=change, windows=()), Decision.CHANGE
+
+
+def _ended(course: Course, decision: Decision) -> Course:
+    assert course.change is not None  # noqa: S101 - `follow` looked
+    tried = course.change.candidate.allocation
+    past = Past(course.past.tabu | {tried, course.now}, course.past.moves + 1)
+    now = tried if decision is Decision.KEEP else course.now
+    return Course(now, seen=course.seen, past=past)
+
+
+def _remembered(course: Course, last: int | None = None) -> Course:
+    """With an observation of the windows of this phase, the last so many."""
+    windows = course.windows[-last:] if last else course.windows
+    told = [(one.step, one.exchange, one.wait) for one in windows if one.step is not None]
+    if not told:
+        return course
+    new = observed(windows[0].allocation, told)
+    return replace(course, seen=(*(one for one in course.seen if one.allocation != new.allocation), new))

@@ -1,0 +1,1 @@
+"""How long a training's steps take with one allocation or another, learned from the steps that were seen."""

@@ -1,0 +1,167 @@
+"""Single trainings whose step times with other allocations are known: measured, or with assumed coefficients.
+
+Imports nothing of what re-allocates. Sources:
+
+- Gavel's table of trainings alone: steps/s of all workers on one server and spread, by GPU model and number of GPUs; no
+  exchange time was measured. Some rows are faster than so many GPUs alone: all are capped at that. What is not on one
+  server is spread, as nothing between was measured.
+- The T4 tables of Pollux: step and exchange times by GPUs on each node, and batch of a GPU.
+- Parameter servers with assumed coefficients, after the form of Optimus (EuroSys'18).
+"""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from controlplane.benchmarks.harness.figure import BenchmarkError
+from controlplane.benchmarks.training.planted import Floats, correlated
+from controlplane.benchmarks.training.tables import Application, Placement, applications
+
+GAVEL = "training/gavel/throughput_isolated.csv"
+COUNTS = (2, 4, 8)  # GPUs
+NOISE = 0.10
+T4 = "aws"  # their name in the tables
+ASSUMED_RESTART = 120.0  # s, where none was measured
+# Parts of a computation of 1 s: workers over servers, each worker, each server.
+SERVERS = {"light": (0.05, 0.01, 0.01), "mid": (0.4, 0.01, 0.01), "heavy": (1.2, 0.01, 0.01)}
+MOST_SERVERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Of a step without noise, s. exchange None: it was not measured, and is not reported."""
+
+    step: float
+    exchange: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One training. known: GPUs on each node and parameter servers -> its times; else: of a placement not in it."""
+
+    source: str
+    model: str
+    batch: int  # examples of one GPU
+    start: Placement
+    known: Mapping[tuple[Placement, int], Times]
+    spread: Times | None = None  # of any placement that is not known
+    restart: float = ASSUMED_RESTART  # s
+    node_gpus: int = 8
+    servers: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """It has so many at its start, and its budget is so many."""
+        return sum(self.start)
+
+    def times(self, placement: Placement, servers: int = 0) -> Times:
+        """Of a step. Raises BenchmarkError for what nobody measured."""
+        found = self.known.get((placement, servers), self.spread)
+        if found is None:
+            raise BenchmarkError(f"{self.source}, {self.model}: no step time with {placement} and {servers} servers")
+        return found
+
+    def gain(self, placement: Placement, servers: int = 0) -> float:
+        """Of the true speed over that at the start, as a part."""
+        return self.times(self.start, self.servers).step / self.times(placement, servers).step - 1
+
+
+def gavel(data: Path, gpu_model: str, counts: tuple[int, ...] = COUNTS) -> tuple[Case, ...]:
+    """A case for each row with so many GPUs, spread at the start. Raises BenchmarkError."""
+    speeds: dict[tuple[str, int, bool], float] = {}
+    for row in _rows(data / GAVEL):
+        if row["gpu_type"] == gpu_model and float(row["steps_per_s"]) > 0:
+            key = row["job_type"], int(row["scale_factor"]), row["consolidated"] == "1"
+            speeds[key] = float(row["steps_per_s"])
+    found = []
+    for (job, count, is_close), close in speeds.items():
+        spread, alone = speeds.get((job, count, False)), speeds.get((job, 1, True))
+        if count not in counts or not is_close or spread is None or alone is None:
+            continue
+        model, batch = _model(job)
+        one, others = (Times(count / min(speed, count * alone)) for speed in (close, spread))
+        found.append(Case(f"Gavel {gpu_model}", model, batch, (1,) * count, {((count,), 0): one}, others))
+    return tuple(found)
+
+
+def pollux(data: Path) -> tuple[Case, ...]:
+    """A case for each model, number of nodes and batch that was measured on T4s however they are placed."""
+    found = []
+    for model, by_type in applications(data, (T4,)).items():
+        application = by_type[T4]
+        for count in (2, 3, 4):
+            placements = [placement for placement in application.measured if sum(placement) == count]
+            for batch in application.measured[(1,) * count][0]:
+                known = _known(application, placements, int(batch))
+                if known is not None:
+                    case = Case("T4", model, int(batch), (1,) * count, known, None, application.restart_seconds, 4)
+                    found.append(case)
+    return tuple(found)
+
+
+def with_servers() -> tuple[Case, ...]:
+    """Workers on one node each and one parameter server, with assumed coefficients; a step computes for 1 s."""
+    found = []
+    for model, (over, each, server) in SERVERS.items():
+        for workers in COUNTS:
+            start = (1,) * workers
+            known = {
+                (start, servers): _with_servers(over * workers / servers + each * workers + server * servers)
+                for servers in range(1, MOST_SERVERS + 1)
+            }
+            found.append(Case("parameter servers", model, 32, start, known, servers=1))
+    return tuple(found)
+
+
+def noise(case: Case, seed: int, index: int, windows: int, runs: int) -> tuple[Floats, Floats]:
+    """Factors of computation and of exchange, each [windows, runs]; of a step as a whole the first alone."""
+    rng = np.random.default_rng([seed, index, case.gpus])
+    return correlated(rng, windows, runs, NOISE), correlated(rng, windows, runs, NOISE)
+
+
+def shown(times: Times, computing: float, exchanging: float) -> Times:
+    """What a window shows under this noise."""
+    if times.exchange is None:
+        return Times(times.step * computing)
+    exchange = times.exchange * exchanging
+    return Times((times.step - times.exchange) * computing + exchange, exchange)
+
+
+def _with_servers(exchange: float) -> Times:
+    return Times(1.0 + exchange, exchange)
+
+
+def _known(
+    application: Application, placements: list[Placement], batch: int
+) -> Mapping[tuple[Placement, int], Times] | None:
+    known: dict[tuple[Placement, int], Times] = {}
+    for placement in placements:
+        batches = application.measured[placement][0]
+        if not batches.min() <= batch <= batches.max():
+            return None
+        step, exchange = application.times_of(placement, batch)
+        # The tables have the fullest node last; rows with an exchange longer than the step are cut to it.
+        known[tuple(sorted(placement, reverse=True)), 0] = Times(step, min(max(exchange, 0.0), step))
+    return known
+
+
+def _model(job: str) -> tuple[str, int]:
+    """Name and batch of `LM (batch size 5)`; a job without a batch has 1."""
+    name, _, rest = job.partition(" (batch size ")
+    return name, int(rest.rstrip(")")) if rest else 1
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    if not path.exists():
+        raise BenchmarkError(f"{path} is missing; set WEFT_DATA to the folder with the shared data")
+    with path.open() as file:
+        yield from csv.DictReader(file)
+
+
+def windows_of(seconds: float, window: float) -> int:
+    """Windows that a restart takes, begun ones as whole."""
+    return math.ceil(seconds / window)
