@@ -27,7 +27,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What is known of a training. now: what it has unless a change is on trial; windows: of this phase."""
+    """What is known of a training. now: what it has unless a change is on trial; windows: of this phase.
+
+    ended: the change that was kept or rolled back by the newest window; else None.
+    """
 
     now: Allocation
     experiment: Experiment = Experiment()
@@ -36,6 +39,7 @@ class Course:
     seen: tuple[Observation, ...] = ()  # one for each allocation, the latest
     past: Past = field(default_factory=Past)
     is_resting: bool = False  # there is nothing to try
+    ended: Experiment | None = None
 
     @property
     def wanted(self) -> Allocation:
@@ -53,6 +57,7 @@ def follow(
     constants: Constants = DEFAULT,
 ) -> tuple[Course, Decision]:
     """Count one window. lent: observations of other trainings of the same template."""
+    course = replace(course, ended=None)
     if course.is_resting:
         return course, Decision.WAIT
     wanted = course.wanted
@@ -96,7 +101,7 @@ def _ended(course: Course, decision: Decision) -> Course:
     tried = course.change.candidate.allocation
     past = Past(course.past.tabu | {tried, course.now}, course.past.moves + 1)
     now = tried if decision is Decision.KEEP else course.now
-    return Course(now, seen=course.seen, past=past)
+    return Course(now, seen=course.seen, past=past, ended=course.experiment)
 
 
 def _remembered(course: Course, last: int | None = None) -> Course:

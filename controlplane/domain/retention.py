@@ -64,6 +64,7 @@ DECLARED = {
     "controlplane_servicescaler": f"{FOR_EVER}: one row a service that Kubernetes scales, what was last seen of that",
     "controlplane_servicestate": f"{FOR_EVER}: one row a service, what was learned of its requests",
     "controlplane_trainingdiagnosis": f"{FOR_EVER}: one row a training that reports its steps, of its newest attempt",
+    "controlplane_experiment": f"{FOR_EVER}: one row for each change of a training that was tried",
     "controlplane_revision": f"{FOR_EVER}: one row for each image and environment that a service was given",
     "controlplane_dependency": f"{FOR_EVER}: a part of what was asked",
     "controlplane_auditanchor": f"{FOR_EVER}: one a day, or one for 1,000 pruned rows",

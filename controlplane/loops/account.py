@@ -13,7 +13,7 @@ from controlplane.queries.tenancy import shares
 from controlplane.security import sessions
 from controlplane.services.accounts import logins
 from controlplane.services.audit import retention
-from controlplane.services.scheduling import clusters, diagnoses
+from controlplane.services.scheduling import clusters, diagnoses, experiments
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import servicedays, usage
 from controlplane.services.workloads import actions, checkpoints, idempotency, idle, samples
@@ -65,7 +65,8 @@ def _note_steps(wiring: Wiring, at: float, uses: Sequence[GpuUse], lease: HeldLe
         metrics = wiring.metrics
         parts = (metrics.workers(told), metrics.pods(told), metrics.nodes()) if told else ()
         measured = diagnoses.Measured(steps, *parts)
-        diagnoses.note(at=at, trainings=diagnoses.watched(seats), measured=measured, lease=lease)
+        seen = diagnoses.note(at=at, trainings=diagnoses.watched(seats), measured=measured, lease=lease)
+        experiments.look(at=at, seen=seen, period=diagnoses.PERIOD, lease=lease)
     wiring.kept.update(dict.fromkeys(due, at))
 
 

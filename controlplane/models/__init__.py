@@ -28,6 +28,7 @@ from controlplane.models.team import (
     PodSecurity,
     PriorityClass,
     Quota,
+    Reallocation,
     Role,
     Scope,
     Source,
@@ -37,6 +38,8 @@ from controlplane.models.team import (
     User,
 )
 from controlplane.models.usage import (
+    Experiment,
+    ExperimentStatus,
     ServiceAlarm,
     ServiceDay,
     ServiceScaler,
@@ -64,6 +67,8 @@ __all__ = [
     "DeliveryState",
     "Dependency",
     "Event",
+    "Experiment",
+    "ExperimentStatus",
     "EventCursor",
     "Gpu",
     "GroupMapping",
@@ -87,6 +92,7 @@ __all__ = [
     "ProviderGrant",
     "Pruned",
     "Quota",
+    "Reallocation",
     "Revision",
     "Role",
     "SavedView",

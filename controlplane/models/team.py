@@ -33,6 +33,14 @@ class PodSecurity(models.TextChoices):
     BASELINE = "baseline", "Baseline: may run as root"
 
 
+class Reallocation(models.TextChoices):
+    """What Weft does where it knows what would make a team's trainings faster."""
+
+    OFF = "off", "Off"
+    RECOMMEND = "recommend", "Recommend: say what would help"
+    AUTOMATIC = "automatic", "Automatic: try it, keep what helps, take back what does not"
+
+
 class Team(models.Model):
     """A team; teams form a tree. Maps to one Kubernetes namespace."""
 
@@ -50,6 +58,13 @@ class Team(models.Model):
         default=False,
         db_default=False,
         help_text="Its shares may lie on one GPU with shares of other teams that allow it too.",
+    )
+    reallocation = models.CharField(
+        max_length=10,
+        choices=Reallocation.choices,
+        default=Reallocation.RECOMMEND,
+        db_default=Reallocation.RECOMMEND,
+        help_text="Whether changes that make its trainings faster are recommended, or tried as well.",
     )
     managed_by = models.CharField(
         max_length=80,

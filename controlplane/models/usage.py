@@ -116,9 +116,52 @@ class TrainingDiagnosis(models.Model):
     since = models.FloatField(help_text="Cluster clock: since when that is named")
     bottleneck = models.CharField(max_length=20, blank=True, help_text="Empty: too little is known")
     state = models.JSONField(help_text="As controlplane/domain/diagnosisstate.py writes it")
+    course = models.JSONField(default=dict, help_text="What is tried, as controlplane/domain/coursestate.py writes it")
 
     def __str__(self) -> str:
         return f"{self.workload} {self.bottleneck}"
+
+
+class ExperimentStatus(models.TextChoices):
+    """What became of a change on trial."""
+
+    ON_TRIAL = "on_trial", "on trial"
+    KEPT = "kept", "kept"
+    ROLLED_BACK = "rolled_back", "rolled back"
+    REFUSED = "refused", "refused"
+    UNJUDGED = "unjudged", "not judged"
+
+
+class Experiment(models.Model):
+    """A change of a training on trial. before, after: what it has, as controlplane/domain/coursestate.py writes it.
+
+    Gains are parts of the speed: 0.1 is 10 % faster; errors are standard errors.
+    """
+
+    workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="experiments")
+    attempt = models.PositiveIntegerField()
+    axis = models.CharField(max_length=10, help_text="What is changed")
+    status = models.CharField(max_length=12, choices=ExperimentStatus.choices)
+    begun_at = models.FloatField(help_text="Cluster clock")
+    ended_at = models.FloatField(null=True, help_text="Cluster clock; null: on trial")
+    before = models.JSONField()
+    after = models.JSONField()
+    expected = models.FloatField(help_text="Gain that the model of its steps expects")
+    expected_error = models.FloatField()
+    gain = models.FloatField(null=True, help_text="As measured; null: not judged")
+    gain_error = models.FloatField(null=True)
+    windows = models.PositiveIntegerField(default=0, help_text="That ran with the change and count")
+    message = models.CharField(max_length=400, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workload"], condition=models.Q(status="on_trial"), name="one_experiment_on_trial"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} {self.axis} {self.status}"
 
 
 class ServiceScaler(models.Model):

@@ -42,6 +42,7 @@ WEB = Rights(
         "controlplane_auditanchor",
         "controlplane_cycle",
         "controlplane_eventcursor",
+        "controlplane_experiment",
         "controlplane_lease",
         "controlplane_pruned",
         "controlplane_servicealarm",

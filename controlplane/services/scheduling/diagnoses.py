@@ -49,7 +49,7 @@ class Watched:
     @property
     def workers(self) -> int:
         """Those of its running members that are in no role."""
-        return self.seats - sum(count for _, count, _ in self.roles)
+        return self.seats - sum(int(count) for _, count, _ in self.roles)
 
     def asked(self, rank: int) -> tuple[int, bool]:
         """(1/1000 cores of this member, whether it is one of a role)."""
@@ -106,14 +106,23 @@ def _worker(use: TrainingUse | WorkerUse, step: float) -> Worker:
     return Worker(step, None if wait is None else wait * step, None if sync is None else sync * step)
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look found of one training."""
+
+    training: Watched
+    window: Window
+    diagnosis: Diagnosis
+
+
 def note(
     *,
     at: float,
     trainings: Sequence[Watched],
     measured: Measured,
     lease: HeldLease,
-) -> int:
-    """Count one window of each, and tell people where another bottleneck is named; tells of how many. LeaseLost."""
+) -> list[Looked]:
+    """Count one window of each that says something, and tell people where another bottleneck is named. LeaseLost."""
     of_pods, of_workers = _by_attempt(measured.pods), _by_attempt(measured.workers)
     said = {use.workload: use for use in measured.trainings}
     nodes = {node.node: node for node in measured.nodes}
@@ -123,11 +132,11 @@ def note(
         found = None if use is None else window(one, use, of_workers.get(key, ()), of_pods.get(key, ()), nodes)
         if found is not None:
             seen.append((one, found))
-    if seen:
-        with transaction.atomic():
-            lease.check()
-            _keep(at, seen)
-    return len(seen)
+    if not seen:
+        return []
+    with transaction.atomic():
+        lease.check()
+        return _keep(at, seen)
 
 
 def _by_attempt(uses: Iterable[Use]) -> dict[tuple[str, int], list[Use]]:
@@ -137,7 +146,7 @@ def _by_attempt(uses: Iterable[Use]) -> dict[tuple[str, int], list[Use]]:
     return found
 
 
-def _keep(at: float, seen: Sequence[tuple[Watched, Window]]) -> None:
+def _keep(at: float, seen: Sequence[tuple[Watched, Window]]) -> list[Looked]:
     known: dict[UUID, tuple[Any, ...]] = {}
     for part in bulk.chunks(sorted(one.uid for one, _ in seen)):
         columns = ("workload", "attempt", "since", "bottleneck", "state")
@@ -146,22 +155,25 @@ def _keep(at: float, seen: Sequence[tuple[Watched, Window]]) -> None:
     added: list[tuple[Any, ...]] = []
     changed: list[tuple[Any, ...]] = []
     entries: list[Entry] = []
+    looked: list[Looked] = []
     for one, found in seen:
         attempt, since, named, state = known.get(one.uid, (0, at, "", {}))
         before = diagnosisstate.state_of(state) if attempt == one.attempt else Diagnosis()
         now = observe(before, found)
+        looked.append(Looked(one, found, now))
         name = "" if now.bottleneck is None else now.bottleneck.value
         is_same = name == named and attempt == one.attempt
         row = (one.uid, one.attempt, at, since if is_same else at, name, diagnosisstate.plain(now))
         if one.uid in known:
             changed.append((*row[1:], one.uid))
         else:
-            added.append(row)
+            added.append((*row, {}))
         if now.slowed_by is not None and now.slowed_by is not before.slowed_by:
             entries.append(_entry(at, one, now, now.slowed_by))
     bulk.update(TrainingDiagnosis, _KEPT[1:], ("workload",), changed)
-    bulk.insert(TrainingDiagnosis, _KEPT, added)
+    bulk.insert(TrainingDiagnosis, (*_KEPT, "course"), added)
     events.write(entries)
+    return looked
 
 
 def _entry(at: float, one: Watched, now: Diagnosis, why: Bottleneck) -> Entry:

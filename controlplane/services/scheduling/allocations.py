@@ -1,0 +1,154 @@
+"""Rows as the core of reallocation sees them: what a training has, and what of it may be changed within its budgets."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from autoscaler.bottleneck.window import Bottleneck, Window
+from autoscaler.reallocate.budgets import Budget, Resources
+from autoscaler.reallocate.candidates import Freedom, Room
+from autoscaler.reallocate.choice import Training
+from autoscaler.throughput.allocation import Allocation
+from controlplane.jobspec.podsets import role_ask
+from controlplane.lifecycle.state import BOUND
+from controlplane.models import Node, Placement, PlacementState, Quota, Workload, bulk
+from gpushare.gpu import WHOLE
+from scheduler.model.workload import Phase
+
+CORE = 1000  # 1/1000 cores
+LEAST_REMAINING = 0.1  # of how long it ran: a training that runs longer than expected may run on
+Cores = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One worker: its node and how many whole GPUs it has there; 0: a share."""
+
+    rank: int
+    node: str
+    gpus: int
+
+
+def places(workloads: Collection[UUID]) -> Mapping[UUID, Sequence[Place]]:
+    """The running members of each, by rank. One query."""
+    found: dict[UUID, list[Place]] = {}
+    asked = {"workload_id__among": sorted(workloads), "state": BOUND, "pod_phase": Phase.RUNNING.value}
+    columns = ("workload_id", "rank", "node", "gpus", "milli")
+    for uid, rank, node, gpus, milli in bulk.select(Placement, columns, asked, order=("workload_id", "rank")):
+        found.setdefault(uid, []).append(Place(rank, node, len(gpus) if milli >= WHOLE * len(gpus) else 0))
+    return found
+
+
+def of(workload: Workload, members: Iterable[Place]) -> Allocation | None:
+    """What its workers are to have; None where that is no whole GPUs, alike for each. A batch counts as one example."""
+    roles = sum(count for _, count, _ in workload.roles)
+    workers = [place for place in members if place.rank >= roles]
+    if not workers or any(place.gpus != workers[0].gpus or not place.gpus for place in workers):
+        return None
+    on: dict[str, int] = {}
+    for place in workers:
+        on[place.node] = on.get(place.node, 0) + place.gpus
+    ask = role_ask(workload.roles, 0) if roles else None
+    milli = workload.resize["to"][0] if workload.resize else workload.cpu_milli
+    return Allocation(
+        gpus=tuple(sorted(on.values(), reverse=True)),
+        workers=len(workers),
+        batch=1,
+        cpu=milli / CORE,
+        servers=roles,
+        server_cpu=0.0 if ask is None else ask.cpu_milli / CORE,
+    )
+
+
+def cores(cpu: float) -> Cores:
+    """As a job file says it."""
+    milli = round(cpu * CORE)
+    return milli // CORE if milli % CORE == 0 else f"{milli}m"
+
+
+def step(window: Window) -> tuple[float | None, float | None, float | None]:
+    """Means of a step over its workers, and of its exchange (that of the worker that waits least) and wait; s."""
+    if not window.workers:
+        return None, None, None
+    syncs = [worker.sync for worker in window.workers if worker.sync is not None]
+    waits = [worker.data_wait for worker in window.workers if worker.data_wait is not None]
+    mean = sum(worker.step for worker in window.workers) / len(window.workers)
+    return mean, min(syncs, default=None), sum(waits) / len(waits) if waits else None
+
+
+def training(
+    workload: Workload, now: Allocation, members: Iterable[Place], at: float, bottleneck: Bottleneck | None
+) -> Training:
+    """What may be changed of it: so far the CPU of its workers, in place, up to their GPUs' part of their nodes' CPUs.
+
+    Budgets are dominant shares of its node pool: its own is the part of the GPUs that it has; its team's the part that
+    the team owns by its quota, with all that runs of the team; the cluster's is all. Four queries.
+    """
+    mine = {place.node: 0 for place in members}
+    for place in members:
+        mine[place.node] += place.gpus
+    pool = Node.objects.filter(name__in=list(mine)[:1]).values_list("pool_id", flat=True).first()
+    nodes = {
+        name: (gpus, milli / CORE)
+        for name, gpus, milli in bulk.select(Node, ("name", "gpu_count", "cpu_milli"), {"pool_id": pool})
+    }
+    capacity = Resources(sum(gpus for gpus, _ in nodes.values()), sum(cpu for _, cpu in nodes.values()))
+    held = [row for row in _held(nodes) if row.workload != workload.pk]
+    on = {name: sum(row.cores for row in held if row.node == name) for name in mine}
+    rooms = tuple(Room(gpus, nodes[name][1] - on[name]) for name, gpus in mine.items() if name in nodes)
+    each = [nodes[name][1] / nodes[name][0] for name in mine if name in nodes and nodes[name][0]]
+    nominal = Quota.objects.filter(team=workload.team_id, pool_id=pool).values_list("nominal", flat=True).first() or 0
+    return Training(
+        freedom=Freedom(can_move=False, cpu=now.of_worker * min(each, default=0.0)),
+        rooms=rooms,
+        budgets=(
+            Budget("training", capacity, _part(now.total, capacity.gpus)),
+            Budget("team", capacity, _part(nominal / WHOLE, capacity.gpus), _sum(held, workload.team_id)),
+            Budget("cluster", capacity, 1.0, _sum(held)),
+        ),
+        remaining=remaining(workload, at),
+        restart=0.0,
+        bottleneck=bottleneck,
+        cpu_in_place=True,
+    )  # fmt: skip
+
+
+def remaining(workload: Workload, at: float) -> float:
+    """For how many s it is expected to run on: by its progress, else by what it asked for, else as long as it ran."""
+    ran = max(at - (workload.started_at if workload.started_at is not None else at), 0.0)
+    if workload.progress:
+        return ran * (1 - workload.progress) / workload.progress
+    if workload.expected_seconds is not None:
+        return max(workload.expected_seconds - ran, LEAST_REMAINING * ran)
+    return ran
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    workload: UUID
+    team: int
+    node: str
+    gpus: float
+    cores: float
+
+
+def _held(nodes: Collection[str]) -> list[_Held]:
+    """What is taken on these nodes: also by what is starting or leaving."""
+    taken = Placement.objects.filter(node__among=sorted(nodes)).exclude(state=PlacementState.RELEASED)
+    of_workload = ("workload__team_id", "workload__cpu_milli", "workload__roles")
+    columns = ("workload_id", "node", "gpus", "milli", "rank", *of_workload)
+    found = []
+    for uid, node, gpus, milli, rank, team, cpu_milli, roles in taken.values_list(*columns):
+        ask = role_ask(roles, rank) if roles else None
+        cpu = cpu_milli if ask is None else ask.cpu_milli
+        found.append(_Held(uid, team, node, milli / WHOLE if gpus else 0.0, cpu / CORE))
+    return found
+
+
+def _sum(held: Iterable[_Held], team: int | None = None) -> Resources:
+    mine = [row for row in held if team in (None, row.team)]
+    return Resources(sum(row.gpus for row in mine), sum(row.cores for row in mine))
+
+
+def _part(gpus: float, of: float) -> float:
+    return gpus / of if of else 0.0
