@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from autoscaler.throughput.allocation import Allocation, AllocationError
 from autoscaler.throughput.estimate import Noise, gains, step_seconds
 from autoscaler.throughput.fit import Fitted, Observation, ObservationError, fit, observed, prior
+from autoscaler.throughput.ratios import Pair, ratio, translated
 from autoscaler.throughput.terms import COUNT, NAMES, columns, times
 from tests.autoscaler.allocations import allocation, allocations
 
@@ -162,6 +163,24 @@ def test_without_noise_of_the_gradients_every_example_counts_alike() -> None:
     (noisy,) = gains(fitted, now, [larger], Noise(squared=1.0, variance=1.0, batch=8))
     assert free.part == pytest.approx(2 / 1.2 - 1, rel=0.1)
     assert noisy.value < free.value
+
+
+def test_on_a_gpu_model_where_it_never_ran_its_computation_is_as_other_templates_had_it() -> None:
+    """Three templates compute in half the time there; a fourth exchanges for half of its step, and that stays."""
+    alone, several = allocation("1"), allocation("1+1")
+    pairs = [
+        Pair(*(fit([Observation(alone, step, error=0.01)]) for step in (seconds, seconds / 2)), alone)
+        for seconds in (0.3, 1.0, 2.0)
+    ]
+    known = ratio(pairs)
+    assert known.value == pytest.approx(math.log(0.5), abs=0.02)
+    assert ratio(pairs[:1]).error > known.error
+    assert ratio([]).error > ratio(pairs[:1]).error
+    here = fit([Observation(several, 1.0, 0.5, error=0.01)])
+    there = translated(here, known)
+    told, before = step_seconds(there, several), step_seconds(here, several)
+    assert 0.5 < told.value / before.value < 0.9
+    assert told.error > before.error
 
 
 @pytest.mark.parametrize(
