@@ -1,13 +1,13 @@
 """A change on trial ends, whatever its windows say; it is kept when it helped, and rolled back when it did not."""
 
 import json
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.experiment.experiment import LIMITS, Decision, Experiment, Limits, Phase, Window, restored, step
+from autoscaler.experiment.experiment import written as as_row
 from autoscaler.experiment.verdict import Terms
 
 SHORT = Limits(Terms(before=4, fewest=2, most=6), settle=1, start=3)
@@ -64,16 +64,16 @@ def test_an_experiment_ends_within_its_windows_and_decides_once(seen: list[Windo
 
 @given(st.lists(windows, max_size=60), st.integers(0, 60))
 def test_an_experiment_goes_on_from_what_was_written_of_it(seen: list[Window], at: int) -> None:
-    whole, written = Experiment(), Experiment()
+    whole, again = Experiment(), Experiment()
     for place, window in enumerate(seen):
         if place == at:
-            written = restored(json.loads(json.dumps(asdict(written))))
+            again = restored(json.loads(json.dumps(as_row(again), allow_nan=False)))
         whole, said = step(whole, window, SHORT)
-        written, said_again = step(written, window, SHORT)
+        again, said_again = step(again, window, SHORT)
         assert said == said_again
-    assert whole == written
+    assert whole == again
 
 
 def test_what_was_not_written_by_an_experiment_is_refused() -> None:
     with pytest.raises(ValueError, match="nonsense"):
-        restored({**asdict(Experiment()), "phase": "nonsense"})
+        restored({**as_row(Experiment()), "phase": "nonsense"})

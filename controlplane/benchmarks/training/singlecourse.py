@@ -9,6 +9,7 @@ from autoscaler.reallocate.choice import Training
 from autoscaler.reallocate.constants import DEFAULT
 from autoscaler.reallocate.course import Course, Seen, follow
 from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.fit import Observation
 from controlplane.benchmarks.training import singlecases
 from controlplane.benchmarks.training.singlecases import Case
 
@@ -26,12 +27,13 @@ class Ended:
     net: float
     moves: int
     windows: int
+    seen: tuple[Observation, ...]  # for other trainings of its template
 
 
-def run_case(case: Case, seed: int, index: int, runs: int) -> list[Ended]:
-    """So many courses of it, each under its own noise."""
+def run_case(case: Case, seed: int, index: int, runs: int, lent: Sequence[Observation] = ()) -> list[Ended]:
+    """So many courses of it, each under its own noise; lent: what another training of the template saw."""
     computing, exchanging = singlecases.noise(case, seed, index, WINDOWS, runs)
-    return [_run(case, computing[:, one].tolist(), exchanging[:, one].tolist()) for one in range(runs)]
+    return [_run(case, computing[:, one].tolist(), exchanging[:, one].tolist(), lent) for one in range(runs)]
 
 
 def affords(case: Case, remaining: float) -> bool:
@@ -39,7 +41,7 @@ def affords(case: Case, remaining: float) -> bool:
     return 2 * case.restart <= DEFAULT.payback * remaining
 
 
-def _run(case: Case, computing: Sequence[float], exchanging: Sequence[float]) -> Ended:
+def _run(case: Case, computing: Sequence[float], exchanging: Sequence[float], lent: Sequence[Observation]) -> Ended:
     now = _begun(case)
     training, course = _training(case), Course(now)
     restart = singlecases.windows_of(case.restart, DEFAULT.window)
@@ -56,11 +58,11 @@ def _run(case: Case, computing: Sequence[float], exchanging: Sequence[float]) ->
             told = singlecases.shown(true, computing[at], exchanging[at])
             work += base / true.step
             seen = Seen(had, told.step, told.exchange)
-        course, _ = follow(course, seen, training)
+        course, _ = follow(course, seen, training, lent)
         at += 1
     gain = case.gain(course.wanted.gpus, course.wanted.servers)
     total = REMAINING / DEFAULT.window
-    return Ended(gain, (work + (total - at) * (1 + gain)) / total - 1, course.past.moves, at)
+    return Ended(gain, (work + (total - at) * (1 + gain)) / total - 1, course.past.moves, at, course.seen)
 
 
 def _begun(case: Case) -> Allocation:

@@ -16,7 +16,7 @@ these tables was run through; seeds from 10 on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
 
 from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
@@ -71,7 +71,7 @@ def figures(options: Options, progress: Progress) -> Result:
     slower = 100 * mean(one.gain < SLOWER for one in every)
     notes = [*_headline(v100), *_rows(v100)]
     notes += [note for name in ("P100", "K80", "T4", "servers") for note in _summary(name, done[name])]
-    notes += [gavel_starts(v100, singlecases.gavel_trace(data))]
+    notes += [_lending(v100, seed), gavel_starts(v100, singlecases.gavel_trace(data))]
     notes += [_pollux_starts(done["own"], [jobs for _, jobs in own], alone.total()), *_costs(every)]
     return Result(
         (
@@ -120,6 +120,25 @@ def _rows(judged: Sequence[Judged]) -> Iterator[str]:
             if one.case.model == model
         )
         yield f"{model}, GPUs x batch, gained/possible %: " + ", ".join(rows)
+
+
+def _lending(judged: Sequence[Judged], seed: int) -> str:
+    """The courses of a second training of each template, to which the first of the first one's courses lends."""
+    first = [one for each in judged for one in each.ended]
+    second = [
+        one
+        for place, each in enumerate(judged)
+        for one in run_case(
+            each.case, seed + 1, place, len(each.ended),
+            [replace(seen, is_lent=True) for seen in each.ended[0].seen],
+        )
+    ]  # fmt: skip
+    vain, spared = (sum(one.moves for one in part if one.gain <= 0) for part in (first, second))
+    return (
+        f"a second training of each V100 row, to which the first lends its observations: {spared} changes tried in "
+        f"vain instead of {vain}; gain {_percent(median(one.gain for one in second))} "
+        f"instead of {_percent(median(one.gain for one in first))}"
+    )
 
 
 def gavel_starts(judged: Sequence[Judged], jobs: dict[tuple[str, int, int], list[float]]) -> str:
