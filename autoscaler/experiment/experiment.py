@@ -5,6 +5,7 @@ The caller changes the training and says in each window whether the change runs.
 at most, whatever they say. The test is `verdict.judge`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -125,13 +126,27 @@ def _rolled_back(now: Experiment) -> tuple[Experiment, Decision]:
     return replace(now, phase=Phase.ROLLED_BACK, seen=0), Decision.ROLL_BACK
 
 
-def restored(kept: Mapping[str, Any]) -> Experiment:
-    """From what `dataclasses.asdict` made of one, also after JSON. Raises KeyError, TypeError or ValueError."""
-    judged = kept["judged"]
+def written(known: Experiment) -> dict[str, Any]:
+    """As JSON has it, which knows no infinity: an error that is not known is null."""
+    judged = known.judged
+    return {
+        "phase": known.phase.value,
+        "before": list(known.before),
+        "after": list(known.after),
+        "seen": known.seen,
+        "verdict": judged.verdict.value,
+        "gain": judged.gain,
+        "error": judged.error if math.isfinite(judged.error) else None,
+    }
+
+
+def restored(row: Mapping[str, Any]) -> Experiment:
+    """What `written` wrote. Raises KeyError, TypeError or ValueError where it did not."""
+    error = row["error"]
     return Experiment(
-        Phase(kept["phase"]),
-        tuple(float(one) for one in kept["before"]),
-        tuple(float(one) for one in kept["after"]),
-        int(kept["seen"]),
-        Judged(Verdict(judged["verdict"]), float(judged["gain"]), float(judged["error"])),
+        Phase(row["phase"]),
+        tuple(float(one) for one in row["before"]),
+        tuple(float(one) for one in row["after"]),
+        int(row["seen"]),
+        Judged(Verdict(row["verdict"]), float(row["gain"]), math.inf if error is None else float(error)),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """They were fixed on half of the measured rows; docs/reallocation.md says which.
+    """They were set before any measured table was run through; docs/reallocation.md repeats them.
 
     The expected parts are of a step as it was seen, with the GPUs and batch that it had then.
     """
@@ -24,8 +24,10 @@ class Constants:
     compute_wide: float = 1.0
     overlap_wide: float = 1.0
     crowd_wide: float = 0.5
+    scale_wide: float = 0.7  # of all times together
     model: float = 0.05  # what the equations themselves are off by
     lent: float = 0.08  # what a step of another job of the template is off by
+    visible: float = 0.005  # of a step: an exchange below it is not told from none
     least_error: float = 0.005  # of a mean of windows
     first_error: float = 0.10  # of one window, until a second was seen
     correlation: float = 0.5  # of windows that follow each other

@@ -15,9 +15,10 @@ import numpy as np
 
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.constants import DEFAULT, Constants
-from autoscaler.throughput.terms import COUNT, CROWD, NOTHING, Columns, Floats, columns, times
+from autoscaler.throughput.terms import COUNT, CROWD, INPUT, NAMES, NOTHING, Columns, Floats, columns, times
 
 DIFFERENCE = 1e-5  # of a parameter, for its derivative
+FAR = 1.0  # of a parameter: what is not told from so much more or less is not known
 
 
 class ObservationError(ValueError):
@@ -80,22 +81,36 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a fit compares. *_log: log s, [observations], nan where it is not known; error: [observations]."""
+    """What a fit compares: log s of exchange, of a step without its wait, and of steps, each [observations].
+
+    errors: their deviations; nan: not known.
+    """
 
     asked: Columns
-    step_log: Floats
-    both_log: Floats
-    compute_log: Floats
-    error: Floats
+    logs: tuple[Floats, Floats, Floats]
+    errors: tuple[Floats, Floats, Floats]
 
 
 def fit(seen: Sequence[Observation], constants: Constants = DEFAULT) -> Fitted:
     """From one observation on. Raises ObservationError without one."""
     if not seen:
         raise ObservationError("seen is empty: give one observation or more")
-    expected, wide = prior(seen, constants)
+    expected, spread = prior(seen, constants)
+    wide = np.linalg.inv(np.linalg.cholesky(spread))
     data = _data(seen, constants)
-    at, damping = expected, 1e-3
+    starts = [expected]
+    if any(one.wait for one in seen):  # a hidden input shows no slope: begin also where it is what a step lasts
+        starts.append(np.where(np.isin(np.arange(COUNT), INPUT), expected - math.log(constants.input), expected))
+    ends = [_descended(start, data, expected, wide, constants) for start in starts]
+    at = min(ends, key=lambda end: float(np.square(_errors(end, data, expected, wide)).sum()))
+    slope = _secant(at, data, expected, wide)
+    covariance = np.linalg.inv(slope.T @ slope)
+    return Fitted(tuple(at.tolist()), tuple(tuple(row) for row in covariance.tolist()))
+
+
+def _descended(start: Floats, data: _Seen, expected: Floats, wide: Floats, constants: Constants) -> Floats:
+    """The parameters with the least squares of errors near these."""
+    at, damping = start, 1e-3
     error = _errors(at, data, expected, wide)
     for _ in range(constants.steps):
         slope = _slope(at, data, expected, wide)
@@ -111,13 +126,11 @@ def fit(seen: Sequence[Observation], constants: Constants = DEFAULT) -> Fitted:
         at, error, damping = moved, then, max(damping / 10, 1e-9)
         if before - after < constants.enough * before:
             break
-    slope = _slope(at, data, expected, wide)
-    covariance = np.linalg.inv(slope.T @ slope)
-    return Fitted(tuple(at.tolist()), tuple(tuple(row) for row in covariance.tolist()))
+    return at
 
 
 def prior(seen: Sequence[Observation], constants: Constants = DEFAULT) -> tuple[Floats, Floats]:
-    """What is expected of a training whose steps last so long, and the deviations; each [COUNT]."""
+    """What is expected of a training whose steps last so long, [COUNT], and its covariance."""
     own = [one for one in seen if not one.is_lent] or list(seen)
     first = own[0].allocation
     step = math.exp(sum(math.log(one.step) for one in own) / len(own))
@@ -134,24 +147,28 @@ def prior(seen: Sequence[Observation], constants: Constants = DEFAULT) -> tuple[
         c.compute_wide, c.compute_wide, c.wide, c.wide, c.wide, c.wide, c.crowd_wide,
         c.overlap_wide, c.wide, c.wide, c.wide, c.wide, c.wide,
     )  # fmt: skip
-    return expected, np.array(deviations)
+    is_time = np.array([name not in ("crowd", "overlap") for name in NAMES], float)
+    return expected, np.diag(np.square(deviations)) + np.outer(is_time, is_time) * c.scale_wide**2
 
 
 def _data(seen: Sequence[Observation], constants: Constants) -> _Seen:
-    wait = [0.0 if one.wait is None else one.wait for one in seen]
-    both = [_log(one.step - lost) for one, lost in zip(seen, wait, strict=True)]
-    compute = [_log(one.step - lost - (one.exchange or 0.0)) for one, lost in zip(seen, wait, strict=True)]
-    return _Seen(
-        columns([one.allocation for one in seen]),
-        np.array([math.log(one.step) for one in seen]),
-        np.array([log if one.wait is not None else math.nan for log, one in zip(both, seen, strict=True)]),
-        np.array([log if one.exchange is not None else math.nan for log, one in zip(compute, seen, strict=True)]),
-        np.array([_error(one, constants) for one in seen]),
+    step = np.array([one.step for one in seen])
+    wait, exchange = (
+        np.array([math.nan if part is None else part for part in parts])
+        for parts in ([one.wait for one in seen], [one.exchange for one in seen])
     )
-
-
-def _log(seconds: float) -> float:
-    return math.log(seconds) if seconds > NOTHING else math.nan
+    asked = columns([one.allocation for one in seen])
+    exchange = np.where((asked.gpus > 1) | (asked.servers > 0), exchange, math.nan)
+    told = np.maximum(exchange, constants.visible * step)
+    both = step - wait
+    both = np.where(both > constants.visible * step, both, math.nan)
+    error = np.array([_error(one, constants) for one in seen])
+    return _Seen(
+        asked,
+        (np.log(told), np.log(both), np.log(step)),
+        # What is a difference of two times, or hardly to be seen, is the less sure the smaller it is.
+        (np.hypot(error, constants.visible * step / told), error * np.hypot(step, wait) / both, error),
+    )
 
 
 def _error(one: Observation, constants: Constants) -> float:
@@ -159,11 +176,13 @@ def _error(one: Observation, constants: Constants) -> float:
 
 
 def _errors(at: Floats, data: _Seen, expected: Floats, wide: Floats) -> Floats:
-    """Each over its deviation; [..., errors] of parameters [..., COUNT]."""
+    """Each over its deviation; [..., errors] of parameters [..., COUNT]. wide: makes the expected spread a unit one."""
     told = times(at, data.asked)
-    pairs = ((told.step, data.step_log), (told.both, data.both_log), (told.compute, data.compute_log))
-    found = [np.nan_to_num((np.log(value) - log) / data.error) for value, log in pairs]
-    return np.concatenate([*found, (at - expected) / wide], axis=-1)
+    pairs = zip((told.both - told.compute, told.both, told.step), data.logs, data.errors, strict=True)
+    found = [
+        np.where(np.isnan(log), 0.0, (np.log(np.maximum(value, NOTHING)) - log) / error) for value, log, error in pairs
+    ]
+    return np.concatenate([*found, (at - expected) @ wide.T], axis=-1)
 
 
 def _slope(at: Floats, data: _Seen, expected: Floats, wide: Floats) -> Floats:
@@ -171,3 +190,17 @@ def _slope(at: Floats, data: _Seen, expected: Floats, wide: Floats) -> Floats:
     steps = np.eye(COUNT) * DIFFERENCE
     both = _errors(np.concatenate([at + steps, at - steps]), data, expected, wide)
     return np.asarray((both[:COUNT] - both[COUNT:]).T / (2 * DIFFERENCE))
+
+
+def _secant(at: Floats, data: _Seen, expected: Floats, wide: Floats) -> Floats:
+    """As `_slope`, but how much the errors change at least when a parameter moves far, either way.
+
+    A term that is just hidden by longer ones changes nothing when it shrinks and much when it grows. By the slope at
+    the point alone it would be taken for known.
+    """
+    steps = np.eye(COUNT) * FAR
+    here = _errors(at, data, expected, wide)
+    up = _errors(at + steps, data, expected, wide) - here
+    down = here - _errors(at - steps, data, expected, wide)
+    least = np.where(up * down > 0, np.where(np.abs(up) < np.abs(down), up, down), 0.0)
+    return np.asarray(least.T / FAR)

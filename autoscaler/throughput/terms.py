@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 NAMES = ("c0", "c1", "w0", "w1", "b0", "b1", "crowd", "overlap", "i0", "i1", "p0", "p1", "p2")
 COUNT = len(NAMES)
 CROWD, OVERLAP = NAMES.index("crowd"), NAMES.index("overlap")
-INPUTS = slice(NAMES.index("i0"), NAMES.index("i1") + 1)
+INPUT = NAMES.index("i0")
 SHARP = 8.0  # of the smooth maximum
 NOTHING = 1e-12  # s
 

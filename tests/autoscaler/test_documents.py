@@ -7,9 +7,11 @@ import pytest
 
 from autoscaler import law, sla, trend
 from autoscaler.bottleneck import constants as bottleneck
-from autoscaler.experiment import verdict
+from autoscaler.experiment import experiment, verdict
 from autoscaler.law import ALONE, STANDBY
+from autoscaler.reallocate import constants as reallocation
 from autoscaler.settings import Settings
+from autoscaler.throughput import constants as throughput
 from tests.references import ROOT
 
 
@@ -95,3 +97,41 @@ def test_the_diagnosis_names_the_numbers_of_the_code() -> None:
         assert said in text, said
     assert (c.effect, c.deviation, c.least_wait, c.least_sync, c.least_idle) == (0.10, 0.07, 0.09, 0.18, 0.10)
     assert (terms.before, round(math.exp(terms.gain), 2), terms.alpha, terms.beta) == (12, 1.05, 0.01, 0.05)
+
+
+def test_the_reallocation_names_the_numbers_of_the_code() -> None:
+    c, terms, limits, steps = reallocation.DEFAULT, verdict.DEFAULT, experiment.LIMITS, throughput.DEFAULT
+    text = words("reallocation.md")
+    cpu, servers, workers = c.cpu, c.servers, c.workers
+    for said in (
+        f"one window of {c.window:g} s",
+        f"{terms.before} windows of what it has",
+        f"Then {terms.fewest} to {terms.most} windows are judged",
+        f"does not run after {limits.start} windows",
+        f"lasts {limits.longest} windows at most",
+        "at most {}, {} or {} GPUs on a node".format(*c.together),
+        f"{cpu[0]:g}, {cpu[1]:g} and {cpu[2]:g} times",
+        "{}, {} or {} more or fewer |".format(*servers),
+        "{} or {} more or fewer, where".format(*workers),
+        f"less than {100 * c.least_gain:g} % faster",
+        f"- {c.moves} changes were tried",
+        f"twice the restart, and {c.slow_windows:g} windows for as likely as it is slower, "
+        f"have to be within {100 * c.payback:g} %",
+        f"| {part(steps.compute)} of a step each | {steps.compute_wide:g} |",
+        f"| {part(steps.within)} of a step, and {part(steps.growth)} of that for each GPU beyond two | ",
+        f"| {part(steps.between)} of a step, the same again | {steps.wide:g} |",
+        f"| {part(steps.crowd)} | {part(steps.crowd_wide)}, not of a logarithm |",
+        f"| {part(steps.overlap)} | {steps.overlap_wide:g} |",
+        f"| {part(steps.input)}, {part(steps.floor)} of a step | {steps.wide:g} |",
+        f"| {part(steps.servers)}, {part(steps.each)}, {part(steps.each)} of a step | {steps.wide:g} |",
+        f"| the mean step | {part(steps.scale_wide)} |",
+        f"their own error and {100 * steps.model:g} % of the equations'",
+        f"of the template with {100 * steps.lent:g} % more",
+    ):
+        assert said in text, said
+    assert (limits.settle, limits.lost, c.batch) == (1, 2.0, (0.5, 2.0))
+
+
+def part(number: float) -> str:
+    """Below 1 without the 0, as the table has it."""
+    return f"{number:g}".removeprefix("0")

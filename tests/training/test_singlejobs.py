@@ -1,9 +1,12 @@
 """What re-allocates one training sees its noisy steps only, and keeps its budget."""
 
+from pathlib import Path
+
 import grimp
 import pytest
 
-from controlplane.benchmarks.training import singlecases, singlejobs
+from controlplane.benchmarks.harness.figure import BenchmarkError
+from controlplane.benchmarks.training import singlecases, singlecourse, singlejobs
 from controlplane.benchmarks.training.singlecases import Case, Times
 
 CLOSE = Case("world", "close", 8, (1, 1, 1, 1), {((4,), 0): Times(0.5)}, Times(1.0))
@@ -25,17 +28,70 @@ def test_what_reallocates_imports_nothing_that_knows_the_truth() -> None:
 
 
 def test_a_training_that_runs_faster_on_one_node_ends_there() -> None:
-    runs = singlejobs.run_case(CLOSE, 1, 0)
+    runs = singlecourse.run_case(CLOSE, 1, 0, singlejobs.RUNS)
     assert [run.gain for run in runs] == [pytest.approx(1.0)] * singlejobs.RUNS
     assert {run.moves for run in runs} == {1}
 
 
 def test_a_training_that_runs_slower_on_one_node_goes_back() -> None:
-    runs = singlejobs.run_case(FAR, 1, 0)
+    runs = singlecourse.run_case(FAR, 1, 0, singlejobs.RUNS)
     assert [run.gain for run in runs] == [0.0] * singlejobs.RUNS
     assert {run.moves for run in runs} == {1}
     assert all(-0.02 < run.net < 0 for run in runs)  # what it cost to try
 
 
-def test_the_cases_are_every_row_with_so_many_gpus(tmp_path: object) -> None:
+class Recorded(dict[tuple[tuple[int, ...], int], Times]):
+    """Which step times were asked for."""
+
+    asked: set[tuple[int, ...]]
+
+    def get(self, key: tuple[tuple[int, ...], int], default: Times | None = None) -> Times | None:  # type: ignore[override]
+        self.asked.add(key[0])
+        return super().get(key, default)
+
+
+def test_a_course_asks_the_truth_for_the_steps_of_what_ran_and_nothing_else() -> None:
+    known = Recorded({((4,), 0): Times(1.3), ((2, 2), 0): Times(0.1), ((1, 1, 1, 1), 0): Times(1.0)})
+    known.asked = set()
+    runs = singlecourse.run_case(Case("world", "hidden", 8, (1, 1, 1, 1), known), 1, 0, 3)
+    assert {run.moves for run in runs} == {1}
+    assert known.asked == {(4,), (1, 1, 1, 1)}
+
+
+def test_servers_come_out_of_the_cores_that_come_with_its_gpus() -> None:
+    """Two GPUs bring 16 cores, 8 of them are its workers': there is room for two servers and no third."""
+    case = next(one for one in singlecases.with_servers() if (one.model, one.gpus) == ("heavy", 2))
+    gains = {round(run.gain, 3) for run in singlecourse.run_case(case, 1, 0, 5)}
+    assert gains == {round(case.gain(case.start, 2), 3)}
+
+
+def test_the_cases_of_gavel_are_its_rows_capped_at_linear(tmp_path: Path) -> None:
+    table = tmp_path / singlecases.GAVEL
+    table.parent.mkdir(parents=True)
+    table.write_text(
+        "gpu_type,consolidated,job_type,scale_factor,steps_per_s\n"
+        "v100,1,LM (batch size 5),1,10\nv100,0,LM (batch size 5),1,10\n"
+        "v100,1,LM (batch size 5),2,30\nv100,0,LM (batch size 5),2,5\n"  # faster than two alone
+        "v100,1,LM (batch size 5),4,0\nv100,0,LM (batch size 5),4,0\n"  # does not fit
+        "k80,1,LM (batch size 5),2,3\n"
+    )
+    (case,) = singlecases.gavel(tmp_path, "v100")
+    assert (case.model, case.batch, case.start) == ("LM", 5, (1, 1))
+    assert case.gain((2,)) == pytest.approx(3.0)
+
+
+def test_a_missing_table_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="WEFT_DATA"):
+        singlecases.gavel(tmp_path, "v100")
+
+
+def test_the_cases_have_every_number_of_workers() -> None:
     assert {case.gpus for case in singlecases.with_servers()} == set(singlecases.COUNTS)
+
+
+def test_what_a_trace_starts_spread_is_weighed_by_its_jobs() -> None:
+    gained = singlejobs.judge([CLOSE], 1, 3)
+    steps = {("close", 8, 4): [1e6, 1.0], ("close", 8, 1): [1e6]}
+    (said,) = [singlejobs.gavel_starts(gained, steps)]
+    assert "2 of 3 jobs have several GPUs, 1 of these" in said
+    assert "gain of all jobs +33.3 %" in said

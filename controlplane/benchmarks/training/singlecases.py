@@ -10,7 +10,9 @@ Imports nothing of what re-allocates. Sources:
 """
 
 import csv
+import gzip
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ from controlplane.benchmarks.training.planted import Floats, correlated
 from controlplane.benchmarks.training.tables import Application, Placement, applications
 
 GAVEL = "training/gavel/throughput_isolated.csv"
+GAVEL_TRACE = "training/gavel/philly_vc_traces.csv.gz"
+POLLUX_TRACE = "training/pollux/workloads_1-4.csv"
 COUNTS = (2, 4, 8)  # GPUs
 NOISE = 0.10
 T4 = "aws"  # their name in the tables
@@ -29,6 +33,7 @@ ASSUMED_RESTART = 120.0  # s, where none was measured
 # Parts of a computation of 1 s: workers over servers, each worker, each server.
 SERVERS = {"light": (0.05, 0.01, 0.01), "mid": (0.4, 0.01, 0.01), "heavy": (1.2, 0.01, 0.01)}
 MOST_SERVERS = 8
+T4_NODES, T4_NODE_GPUS = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,53 @@ def with_servers() -> tuple[Case, ...]:
     return tuple(found)
 
 
+def gavel_trace(data: Path) -> dict[tuple[str, int, int], list[float]]:
+    """Of the jobs of Gavel's trace by model, batch and GPUs: the steps each is to run, all workers' together."""
+    found: dict[tuple[str, int, int], list[float]] = {}
+    for row in _rows(data / GAVEL_TRACE):
+        model, batch = _model(row["job_type"])
+        found.setdefault((model, batch, int(row["scale_factor"])), []).append(float(row["total_steps"]))
+    return found
+
+
+def pollux_trace(data: Path) -> tuple[Counter[str], tuple[tuple[Case, int], ...]]:
+    """Jobs with one GPU by model; and a case for each size and batch of the others, with how many jobs have it.
+
+    Each starts as kube-scheduler spreads it over 16 idle nodes. What a GPU cannot hold of a batch follows in another
+    pass, so its largest batch is taken. Placements that were not measured are interpolated.
+    """
+    rows = Counter(
+        (row["application"], int(row["num_replicas"]), int(row["batch_size"])) for row in _rows(data / POLLUX_TRACE)
+    )
+    known = applications(data, (T4,))
+    alone, found = Counter[str](), list[tuple[Case, int]]()
+    for (model, count, examples), jobs in sorted(rows.items()):
+        if count == 1:
+            alone[model] += jobs
+            continue
+        application = known[model][T4]
+        nodes = min(count, T4_NODES)
+        start = tuple(count // nodes + (one < count % nodes) for one in range(nodes))
+        fit = [together for together in (4, 2, 1) if math.ceil(count / together) <= T4_NODES]
+        placements = {start, *(_packed(count, together) for together in fit)}
+        shapes = {one: tuple(sorted(one)) for one in placements}  # the tables have the fullest node last
+        batch = min(math.ceil(examples / count), *(application.most_local(one) for one in shapes.values()))
+        times = {(one, 0): _times(application, shape, batch) for one, shape in shapes.items()}
+        case = Case("T4", model, batch, start, times, None, application.restart_seconds, T4_NODE_GPUS)
+        found.append((case, jobs))
+    return alone, tuple(found)
+
+
+def _packed(count: int, together: int) -> Placement:
+    return (together,) * (count // together) + ((count % together,) if count % together else ())
+
+
+def _times(application: Application, placement: Placement, batch: int) -> Times:
+    """An exchange longer than its step is cut to it: there are such rows."""
+    step, exchange = application.times_of(placement, batch)
+    return Times(step, min(max(exchange, 0.0), step))
+
+
 def noise(case: Case, seed: int, index: int, windows: int, runs: int) -> tuple[Floats, Floats]:
     """Factors of computation and of exchange, each [windows, runs]; of a step as a whole the first alone."""
     rng = np.random.default_rng([seed, index, case.gpus])
@@ -143,9 +195,7 @@ def _known(
         batches = application.measured[placement][0]
         if not batches.min() <= batch <= batches.max():
             return None
-        step, exchange = application.times_of(placement, batch)
-        # The tables have the fullest node last; rows with an exchange longer than the step are cut to it.
-        known[tuple(sorted(placement, reverse=True)), 0] = Times(step, min(max(exchange, 0.0), step))
+        known[tuple(sorted(placement, reverse=True)), 0] = _times(application, placement, batch)
     return known
 
 
@@ -158,7 +208,7 @@ def _model(job: str) -> tuple[str, int]:
 def _rows(path: Path) -> Iterator[dict[str, str]]:
     if not path.exists():
         raise BenchmarkError(f"{path} is missing; set WEFT_DATA to the folder with the shared data")
-    with path.open() as file:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         yield from csv.DictReader(file)
 
 

@@ -1,0 +1,84 @@
+"""Courses of one training by production's rules, under the noise of a case whose truth they do not see."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoscaler.reallocate.budgets import Budget, Resources
+from autoscaler.reallocate.candidates import Freedom, Room
+from autoscaler.reallocate.choice import Training
+from autoscaler.reallocate.constants import DEFAULT
+from autoscaler.reallocate.course import Course, Seen, follow
+from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.fit import Observation
+from controlplane.benchmarks.training import singlecases
+from controlplane.benchmarks.training.singlecases import Case
+
+WINDOWS = 600  # of noise that are drawn: more than any course needs
+CORES, WORKER_CORES, SERVER_CORES = 8.0, 4.0, 4.0  # of a node for each GPU; of a worker; of a server: assumed
+REMAINING = 8 * 3600.0  # s that each training would still run, assumed
+LEAST_NODES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A course. gain: of the true speed; net: of the work done in REMAINING, restarts and trials included; parts."""
+
+    gain: float
+    net: float
+    moves: int
+    windows: int
+    seen: tuple[Observation, ...]  # for other trainings of its template
+
+
+def run_case(case: Case, seed: int, index: int, runs: int, lent: Sequence[Observation] = ()) -> list[Ended]:
+    """So many courses of it, each under its own noise; lent: what another training of the template saw."""
+    computing, exchanging = singlecases.noise(case, seed, index, WINDOWS, runs)
+    return [_run(case, computing[:, one].tolist(), exchanging[:, one].tolist(), lent) for one in range(runs)]
+
+
+def affords(case: Case, remaining: float) -> bool:
+    """Whether a training with so many s to run lasts long enough for the restarts of one try."""
+    return 2 * case.restart <= DEFAULT.payback * remaining
+
+
+def _run(case: Case, computing: Sequence[float], exchanging: Sequence[float], lent: Sequence[Observation]) -> Ended:
+    now = _begun(case)
+    training, course = _training(case), Course(now)
+    restart = singlecases.windows_of(case.restart, DEFAULT.window)
+    base = case.times(case.start, case.servers).step
+    had, away, work, at = now, 0, 0.0, 0
+    while at < len(computing) and (not course.is_resting or away or course.wanted != had):
+        if course.wanted != had:
+            had, away = course.wanted, restart
+        seen = Seen(had, None)
+        if away:
+            away -= 1
+        else:
+            true = case.times(had.gpus, had.servers)
+            told = singlecases.shown(true, computing[at], exchanging[at])
+            work += base / true.step
+            seen = Seen(had, told.step, told.exchange)
+        course, _ = follow(course, seen, training, lent)
+        at += 1
+    gain = case.gain(course.wanted.gpus, course.wanted.servers)
+    total = REMAINING / DEFAULT.window
+    return Ended(gain, (work + (total - at) * (1 + gain)) / total - 1, course.past.moves, at, course.seen)
+
+
+def _begun(case: Case) -> Allocation:
+    if not case.servers:
+        return Allocation(case.start, case.gpus, case.batch)
+    return Allocation(case.start, case.gpus, case.batch, WORKER_CORES, case.servers, SERVER_CORES)
+
+
+def _training(case: Case) -> Training:
+    """Its own budget is the GPUs it has at the start, and of its nodes' cores as large a part."""
+    nodes, cores = max(len(case.start), LEAST_NODES), CORES * case.node_gpus
+    cluster = Resources(nodes * case.node_gpus, nodes * cores)
+    budgets = (
+        Budget("training", cluster, case.gpus / cluster.gpus),
+        Budget("team", cluster),
+        Budget("cluster", cluster),
+    )
+    freedom = Freedom(can_move=not case.servers, servers=(1, singlecases.MOST_SERVERS) if case.servers else None)
+    return Training(freedom, (Room(case.node_gpus, cores),) * nodes, budgets, REMAINING, case.restart)
