@@ -6,12 +6,13 @@ from typing import Any
 
 from django.core.cache import cache
 from django.http import HttpRequest
+from django.urls import reverse
 
 from controlplane.cluster.port import ClusterUnreachable
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import sla
 from controlplane.queries.scheduling import cluster
-from controlplane.queries.workloads import diagnosis, measured, standby
+from controlplane.queries.workloads import diagnosis, experiments, measured, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.workloadrows import starts_after
 from controlplane.services.workloads.samples import PERIOD as SAMPLE_SECONDS
@@ -202,9 +203,9 @@ def _metrics(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict
 
 
 def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
-    known = diagnosis.of(w)
+    known, tried = diagnosis.of(w), _tried(request, w)
     if known is None:
-        return {"known": None, "silent": diagnosis.SILENT}
+        return {"known": None, "silent": diagnosis.SILENT} | tried
     found = known.diagnosis
     told = ((words.LEVELS[name], getattr(found.levels, name)) for name in diagnosis.LEVELS)
     return {
@@ -220,6 +221,39 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
         ],
         "levels": [(title, part) for title, part in told if part is not None],
         "slow": diagnosis.slow_worker(w, found),
+    } | tried
+
+
+def _tried(request: HttpRequest, w: Any) -> dict[str, Any]:
+    """What would make it faster, and what was tried for that."""
+    rows = [
+        {"e": one, "tone": words.STATUSES[one.status][0], "told": words.STATUSES[one.status][1],
+         "expected": experiments.part(one.expected), "gain": experiments.part(one.gain)}
+        for one in experiments.of(w)
+    ]  # fmt: skip
+    newest = experiments.newest_in_place(w)
+    may = access.can(request.user, access.Verb.CHANGE, w.team.name, submitter=w.created_by_id)
+    return {
+        "recommended": experiments.recommended(w),
+        "tried": rows,
+        "reallocation": words.REALLOCATION[w.team.reallocation],
+        "may_take_back": newest is not None and may and Phase(w.phase) not in ENDED,
+    }
+
+
+def way_back(w: Any) -> dict[str, Any]:
+    """What is asked before the newest change is taken back."""
+    newest = experiments.newest_in_place(w)
+    if newest is None:
+        return {"w": w, "question": f"Nothing of {w.name} can be taken back", "label": "",
+                "effect": "None of its changes were made by Weft, or they are gone again."}  # fmt: skip
+    return {
+        "w": w,
+        "verb": "take_back",
+        "label": "Take back",
+        "question": f"Take the change of {w.name} back?",
+        "effect": f"Each worker gets {newest.before['cpu']:g} cores again, in place. It is not tried again.",
+        "action_url": reverse("frontend:take_back", args=[w.pk]),
     }
 
 

@@ -55,6 +55,7 @@ urlpatterns = [
     path("workloads/<uuid:uid>/measured/<slug:name>", workloads.measured_chart, name="measured_chart"),
     path("workloads/<uuid:uid>/suggestion", suggestions.apply, name="suggestion"),
     path("workloads/<uuid:uid>/remedy", suggestions.apply),  # the address before 0.1, until 0.2
+    path("workloads/<uuid:uid>/take-back", workloads.take_back, name="take_back"),
     path("workloads/<uuid:uid>/resize", workloads.resize, name="resize"),
     path("workloads/<uuid:uid>/<slug:verb>", workloads.act, name="act"),
     path("workloads/<slug:team>/<str:name>", workloads.by_name, name="by_name"),
@@ -89,6 +90,7 @@ urlpatterns = [
     path("teams/", teams.overview, name="teams"),
     path("teams/<str:team>/budgets/", budgets.index, name="budgets"),
     path("teams/<str:team>/people/", members.index, name="members"),
+    path("teams/<str:team>/reallocation", members.save_reallocation, name="save_reallocation"),
     path("teams/<str:team>/sharing", members.save_sharing, name="save_sharing"),
     path("teams/<str:team>/people/save", members.save, name="save_member"),
     path("teams/<str:team>/people/<str:username>/remove", members.remove, name="remove_member"),

@@ -175,6 +175,11 @@ _TONE_OF_KIND = {
     "RolledBack": ("warn", "rolled back"),
     "ReplicasMoved": ("warn", "replicas moved"),
     "Diagnosed": ("warn", "bottleneck found"),
+    "ChangeTried": ("accent", "change tried"),
+    "ChangeKept": ("ok", "change kept"),
+    "ChangeRolledBack": ("warn", "change rolled back"),
+    "ChangeTakenBack": ("warn", "change taken back"),
+    "ReallocationChanged": ("accent", "reallocation changed"),
     "Extended": ("accent", "extended"),
     "QuotaChanged": ("accent", "quota changed"),
     "QuotaRemoved": ("warn", "quota removed"),
@@ -193,6 +198,25 @@ _TONE_OF_KIND = {
     "Uncordoned": ("ok", "uncordoned"),
     "Drained": ("warn", "drained"),
     "RemedyApplied": ("accent", "changed"),
+}
+
+
+def gain(ratio: float) -> str:
+    """A part of the speed more or less: `+38 %`."""
+    return f"{100 * ratio:+.0f}\u00a0%"
+
+
+REALLOCATION = {
+    "off": "Nothing is recommended or changed",
+    "recommend": "What would make them faster is said",
+    "automatic": "What would make them faster is tried; what helps is kept, the rest taken back",
+}
+STATUSES = {  # of a change on trial
+    "on_trial": ("accent", "on trial"),
+    "kept": ("ok", "kept"),
+    "rolled_back": ("warn", "rolled back"),
+    "refused": ("bad", "refused"),
+    "unjudged": ("dim", "not judged"),
 }
 
 

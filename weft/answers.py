@@ -256,6 +256,7 @@ class Team(Answer):
     waiting: int = 0
     running: int = 0
     shares_with_others: bool = False
+    reallocation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,6 +86,8 @@ for command in (
     inspect.describe,
     inspect.why,
     diagnose.diagnose,
+    diagnose.take_back,
+    diagnose.reallocation,
     inspect.logs,
     act.stop,
     act.suspend,

@@ -195,6 +195,15 @@ class Client(ClusterClient):
         """What slows a training: {bottleneck, since, message, evidence, levels, ...}; bottleneck None: not known."""
         return the_object(self._transport.send("GET", f"/trainings/{part(uid)}/diagnosis"))
 
+    def experiments(self, uid: str) -> Json:
+        """What would make a training faster and what was tried: {reallocation, recommended, experiments, ...}."""
+        return the_object(self._transport.send("GET", f"/trainings/{part(uid)}/experiments"))
+
+    def take_back(self, uid: str) -> Json:
+        """Have a training get what it had before Weft's newest change; the answer is as that of `experiments`."""
+        path = f"/trainings/{part(uid)}/experiments/take-back"
+        return the_object(self._transport.send("POST", path, body={}, key=new_key()))
+
     def objective_price(self, uid: str, *, p95_latency: str = "") -> Json:
         """What a service's objective costs at the load of its last day, and what another latency would."""
         params = {"p95_latency": p95_latency}

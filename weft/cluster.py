@@ -37,9 +37,11 @@ class ClusterClient(Connection):
         """Return one team; its document has quotas and members."""
         return Team.of(self._transport.get(f"/teams/{part(name)}"))
 
-    def save_team(self, name: str, *, shares_with_others: bool) -> Team:
-        """Say whether a team's shares may lie beside those of other teams that allow it too."""
-        body = {"shares_with_others": shares_with_others}
+    def save_team(self, name: str, *, shares_with_others: bool | None = None, reallocation: str = "") -> Team:
+        """Say whether a team's shares may lie beside those of other teams that allow it too, and what is done where it
+        is known what makes its trainings faster: off, recommend or automatic. What is not given stays as it is."""
+        body: dict[str, object] = {} if shares_with_others is None else {"shares_with_others": shares_with_others}
+        body |= {"reallocation": reallocation} if reallocation else {}
         return Team.of(self._transport.send("PATCH", f"/teams/{part(name)}", body=body))
 
     def quotas(self, *, team: str = "", pool: str = "") -> Iterator[Quota]:

@@ -97,6 +97,7 @@ TEAMS: Table = (
     Column("PARENT", lambda t: t.parent or "-", wide=True),
     Column("ROLE", lambda t: t.role or "-", wide=True),
     Column("SHARES WITH OTHERS", lambda t: "yes" if t.shares_with_others else "no", wide=True),
+    Column("REALLOCATION", lambda t: t.reallocation, wide=True),
     Column("NOMINAL", lambda t: gpus(t.nominal_milli), right=True),
     Column("ALLOCATED", lambda t: gpus(t.allocated_milli), right=True),
     Column("BORROWED", lambda t: gpus(t.borrowed_milli), right=True),

@@ -8,7 +8,7 @@ from django.db.models import Model, Q
 from django.http import HttpRequest
 
 from controlplane.admin.base import Kept, ServiceAdmin, ServiceForm
-from controlplane.models import GroupMapping, Membership, PodSecurity, Role, Team
+from controlplane.models import GroupMapping, Membership, PodSecurity, Reallocation, Role, Team
 from controlplane.services.accounts import groups, members
 from controlplane.services.tenancy import teams
 
@@ -18,12 +18,13 @@ class TeamForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "pod_security" in self.fields:
-            self.fields["pod_security"].required = False  # left out, it stays as it is
+        for name in ("pod_security", "reallocation"):
+            if name in self.fields:
+                self.fields[name].required = False  # left out, it stays as it is
 
     class Meta:
         model = Team
-        fields = ("name", "parent", "pod_security", "shares_with_others")
+        fields = ("name", "parent", "pod_security", "shares_with_others", "reallocation")
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Create it, or move it in the tree; then its level."""
@@ -36,6 +37,8 @@ class TeamForm(ServiceForm):
             teams.move(team=team, parent=parent, actor=self.actor)
         teams.set_pod_security(team=team, level=level, actor=self.actor)
         teams.set_sharing(team=team, allowed=self.cleaned_data["shares_with_others"], actor=self.actor)
+        mode = Reallocation(self.cleaned_data["reallocation"] or self.instance.reallocation)
+        teams.set_reallocation(team=team, mode=mode, actor=self.actor)
         return Team.objects.get(pk=team.pk), ()
 
 
@@ -44,14 +47,15 @@ class TeamAdmin(Kept):
     """The tree of teams."""
 
     form = TeamForm
-    list_display = ("name", "parent", "pod_security", "shares_with_others", "managed_by")
+    list_display = ("name", "parent", "pod_security", "shares_with_others", "reallocation", "managed_by")
     list_select_related = ("parent",)
     search_fields = ("name",)
     ordering = ("name",)
 
     def told_of(self, row: Team) -> Q:
         """The events about this team itself, its quotas and members."""
-        kinds = ("TeamCreated", "TeamMoved", "TeamHandedOver", "PodSecurityChanged", "SharingChanged")
+        itself = ("TeamCreated", "TeamMoved", "TeamHandedOver")
+        kinds = (*itself, "PodSecurityChanged", "SharingChanged", "ReallocationChanged")
         return Q(
             kind__in=(*kinds, "QuotaChanged", "QuotaRemoved", "MemberAdded", "MemberChanged", "MemberRemoved"),
             team=row.name,

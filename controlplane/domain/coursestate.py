@@ -108,6 +108,11 @@ def _change(values: Sequence[Any], known: Sequence[Allocation]) -> Considered:
     return Considered(Candidate(Axis(axis), known[place]), Estimate(gain, error), cost, Guard(guard), budget)
 
 
+def has(values: Mapping[str, Any], cpu_milli: int) -> bool:
+    """Whether workers that are to have so much CPU have this allocation, as far as changes go."""
+    return round(float(values["cpu"]) * 1000) == cpu_milli
+
+
 def best(considered: Iterable[Considered], most: int = 3) -> tuple[Considered, ...]:
     """Those worth telling: what nothing speaks against, then what would gain but is refused."""
     worth = [one for one in considered if one.guard in (Guard.NONE, Guard.BUDGET)]

@@ -135,7 +135,7 @@ class ExperimentStatus(models.TextChoices):
 class Experiment(models.Model):
     """A change of a training on trial. before, after: what it has, as controlplane/domain/coursestate.py writes it.
 
-    Gains are parts of the speed: 0.1 is 10 % faster; errors are standard errors.
+    Gains are natural logarithms of the ratio of speeds; errors are standard errors.
     """
 
     workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="experiments")
@@ -146,9 +146,9 @@ class Experiment(models.Model):
     ended_at = models.FloatField(null=True, help_text="Cluster clock; null: on trial")
     before = models.JSONField()
     after = models.JSONField()
-    expected = models.FloatField(help_text="Gain that the model of its steps expects")
+    expected = models.FloatField(help_text="Log of the gain that the model of its steps expects")
     expected_error = models.FloatField()
-    gain = models.FloatField(null=True, help_text="As measured; null: not judged")
+    gain = models.FloatField(null=True, help_text="Log, as measured; null: not judged")
     gain_error = models.FloatField(null=True)
     windows = models.PositiveIntegerField(default=0, help_text="That ran with the change and count")
     message = models.CharField(max_length=400, blank=True)

@@ -20,8 +20,8 @@ from frontend import drawing, lab, words
 
 register = template.Library()
 for _filter in (
-    words.gpus, words.gpu_hours, words.percent, words.duration, words.latency, words.memory, words.cores, words.exact,
-    words.tone, words.iso, words.burn,
+    words.gpus, words.gpu_hours, words.percent, words.gain, words.duration, words.latency, words.memory, words.cores,
+    words.exact, words.tone, words.iso, words.burn,
 ):  # fmt: skip
     register.filter(_filter.__name__, _filter)
 

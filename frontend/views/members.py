@@ -16,6 +16,7 @@ from controlplane.queries.accounts import accounts as queries
 from controlplane.services.accounts import members, service_accounts, tokens
 from controlplane.services.errors import Refused
 from controlplane.services.tenancy import teams
+from frontend import words
 from frontend.answers import answer, roles, signed_in
 from frontend.forms import FormField
 from frontend.views.settings import read_token_form, revoke_question, token_fields
@@ -64,6 +65,22 @@ def save_sharing(request: HttpRequest, team: str) -> HttpResponse:
             raise Refused(422, "Invalid", "shares_with_others", "shares_with_others must be on or off.")
         teams.set_sharing(team=of, allowed=wanted == "on", actor=_actor(request))
         return f"New shares of {of} {'may lie beside' if wanted == 'on' else 'stay apart from'} those of other teams."
+
+    return _done(request, of, "", work)
+
+
+@login_required
+@require_POST
+def save_reallocation(request: HttpRequest, team: str) -> HttpResponse:
+    """Say what is done where it is known what makes the team's trainings faster."""
+    of, wanted = _team(request, team, access.Verb.MANAGE), request.POST.get("reallocation", "")
+
+    def work() -> str:
+        if wanted not in words.REALLOCATION:
+            known = ", ".join(words.REALLOCATION)
+            raise Refused(422, "Invalid", "reallocation", f"reallocation must be one of: {known}.")
+        teams.change(team=of, shares_with_others=None, reallocation=wanted, actor=_actor(request))
+        return f"Trainings of {of}: {words.REALLOCATION[wanted].lower()}."
 
     return _done(request, of, "", work)
 
@@ -203,6 +220,7 @@ def _page(request: HttpRequest, team: "Team", form: str = "", refused: Refused |
         "inherited": queries.inherited(team.name),
         "accounts": [queries.service_account_row(one) for one in accounts],
         "roles": ROLES,
+        "reallocation": tuple(words.REALLOCATION.items()),
         "adding": _fields(ADDING, "username", "User name", "The name used to sign in.", request.POST, form, refused),
         "making": _fields(MAKING, "name", "Name", "Such as github-actions.", request.POST, form, refused),
         "fault": refused.message if refused and (not form or refused.field not in ("username", "name", "role")) else "",

@@ -23,6 +23,7 @@ from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.whatif import Turn
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
+from controlplane.services.scheduling import experiments
 from controlplane.services.workloads import bulkactions
 from controlplane.services.workloads import workloads as services
 from frontend import charts, questions, resizing, tabs, words
@@ -195,6 +196,26 @@ def resize(request: HttpRequest, uid: UUID) -> HttpResponse:
         response.status_code = 422
         return response
     messages.info(request, f"Resizing {w.name}.")
+    return redirect("frontend:workload", uid)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def take_back(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Ask before the newest change that Weft made of a training is taken back; on POST do it."""
+    w = _visible(request, uid)
+    if w.kind != Kind.TRAINING:
+        raise Http404
+    if not _may(request, w, resizing.VERB):
+        raise PermissionDenied
+    if request.method == "GET":
+        return answer(request, "confirm", "confirm", tabs.way_back(w))
+    try:
+        experiments.take_back(workload=w, actor=request.user.get_username(), hand=hand(request))
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.info(request, f"Taking the change of {w.name} back.")
     return redirect("frontend:workload", uid)
 
 

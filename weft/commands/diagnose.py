@@ -1,10 +1,12 @@
-"""diagnose: what slows a training."""
+"""diagnose, take-back, reallocation: what slows a training, what would make it faster, and what was tried."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from weft import output
+from weft.answers import Json
 from weft.commands.read import Form
 from weft.output import Column, Format
 from weft.session import Session
@@ -26,6 +28,22 @@ LEVELS = {
 }
 
 
+TRIED = (
+    Column("CHANGE", lambda row: str(row["message"])),
+    Column("STATUS", lambda row: str(row["status"]).replace("_", " ")),
+    Column("EXPECTED", lambda row: f"{row['expected']:+.0%}", right=True),
+    Column("MEASURED", lambda row: "-" if row["gain"] is None else f"{row['gain']:+.0%}", right=True),
+)
+
+
+class Mode(StrEnum):
+    """What is done where it is known what makes trainings faster."""
+
+    OFF = "off"
+    RECOMMEND = "recommend"
+    AUTOMATIC = "automatic"
+
+
 def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
     """Show what the steps of a training wait for, with the evidence."""
     session: Session = ctx.obj
@@ -33,8 +51,9 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     if workload.type != "training":
         raise typer.BadParameter(f"{workload.path} is no training, but of type {workload.type}.")
     found = session.client.diagnosis(workload.uid)
+    tried = session.client.experiments(workload.uid)
     if not form.is_text:
-        output.show([workload], (), form) if form == Format.NAME else output.dump(found, form)
+        output.show([workload], (), form) if form == Format.NAME else output.dump({**found, "tried": tried}, form)
         return
     output.say(f"{workload.path}: {found['bottleneck'] or 'not known'}")
     output.say(f"  {output.clean(found['message'])}")
@@ -46,3 +65,32 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     levels = [(told, f"{parts[one]:.0%}") for one, told in LEVELS.items() if parts.get(one) is not None]
     if levels:
         output.say("\n" + output.pairs(levels))
+    _say(tried, form)
+
+
+def take_back(ctx: typer.Context, name: Name, team: Team = "") -> None:
+    """Take back the newest change that Weft made of a training; it is not tried again."""
+    session: Session = ctx.obj
+    workload = session.client.find(name, team=team)
+    _say(session.client.take_back(workload.uid), Format.TABLE)
+    output.say(f"The newest change of {workload.path} is taken back.")
+
+
+def reallocation(
+    ctx: typer.Context,
+    team: Annotated[str, typer.Argument(help="The team.")],
+    mode: Annotated[Mode, typer.Argument(metavar="off|recommend|automatic", help="What is done.")],
+) -> None:
+    """Say what is done where it is known what makes a team's trainings faster. For the team's admins."""
+    session: Session = ctx.obj
+    saved = session.client.save_team(team, reallocation=mode.value)
+    output.say(f"Reallocation of trainings of {team}: {saved.reallocation}.")
+
+
+def _say(tried: Json, form: Format) -> None:
+    if tried["recommended"]:
+        output.say("\nWhat would make it faster:")
+    for told in tried["recommended"]:
+        output.say(f"  {output.clean(told)}")
+    if tried["experiments"]:
+        output.say("\n" + output.table(tried["experiments"], TRIED, form))

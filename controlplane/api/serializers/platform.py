@@ -98,6 +98,9 @@ class TeamRow(Answer):
     shares_with_others = s.BooleanField(
         help_text="Its shares may lie on one GPU with shares of other teams that allow it too."
     )
+    reallocation = s.ChoiceField(
+        ["off", "recommend", "automatic"], help_text="What is done where it is known what makes its trainings faster."
+    )
 
 
 class TeamList(Page):

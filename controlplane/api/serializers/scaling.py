@@ -119,6 +119,42 @@ class Diagnosis(Answer):
     slow_worker = SlowWorker(allow_null=True, help_text="With the bottleneck straggler.")
 
 
+class Allocation(Answer):
+    """What a training has. cpu: cores of a worker; gpus: on each of its nodes."""
+
+    gpus = s.ListField(child=s.IntegerField())
+    workers = s.IntegerField()
+    cpu = s.FloatField()
+    servers = s.IntegerField()
+
+
+class ExperimentRow(Answer):
+    """A change of a training on trial. Gains are parts of the speed: 0.1 is 10 % faster."""
+
+    axis = s.ChoiceField(["place", "cpu", "servers", "workers", "batch"])
+    status = s.ChoiceField(["on_trial", "kept", "rolled_back", "refused", "unjudged"])
+    begun_at = s.DateTimeField()
+    ended_at = s.DateTimeField(allow_null=True)
+    before = Allocation()
+    after = Allocation()
+    expected = s.FloatField(help_text="By the model of its steps.")
+    expected_error = s.FloatField(help_text="Standard error of its logarithm.")
+    gain = s.FloatField(allow_null=True, help_text="As measured; null: not judged.")
+    gain_error = s.FloatField(allow_null=True)
+    windows = s.IntegerField(help_text="That ran with the change and count.")
+    message = s.CharField()
+
+
+class Experiments(Answer):
+    """What would make a training faster, and what was tried, the newest first."""
+
+    uid = s.UUIDField()
+    reallocation = s.ChoiceField(["off", "recommend", "automatic"], help_text="What its team wants.")
+    recommended = s.ListField(child=s.CharField(), help_text="The best first, with what is expected of it.")
+    can_take_back = s.BooleanField(help_text="Whether its workers have a change of Weft's now.")
+    experiments = ExperimentRow(many=True)
+
+
 class Scaled(Answer):
     """One change of the number of replicas."""
 

@@ -19,10 +19,11 @@ from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads import details as queries
-from controlplane.queries.workloads import diagnosis, objectiveprice, revisions
+from controlplane.queries.workloads import diagnosis, experiments, objectiveprice, revisions
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import clock
+from controlplane.services.scheduling import experiments as trials
 from controlplane.services.workloads import idle, workloads
 from scheduler.model.workload import Kind, Phase
 
@@ -272,10 +273,37 @@ class Diagnosis(OfKind):
         return Response(diagnosis.shown(self.one(uid)))
 
 
+class Experiments(OfKind):
+    """Changes that a training tries."""
+
+    kind = Kind.TRAINING
+
+    @endpoint(answer=scaling.Experiments, tag="trainings", operation="read_training_experiments")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Tell what would make a training faster, what was tried for that, and what it gained."""
+        return Response(experiments.shown(self.one(uid)))
+
+
+class TakeBack(OfKind):
+    """A training's way back."""
+
+    kind = Kind.TRAINING
+
+    @endpoint(answer=scaling.Experiments, problems=(409,), tag="trainings", operation="take_back_training_experiment")
+    def post(self, request: Request, uid: UUID) -> Response:
+        """Have the workers get what they had before the newest change of Weft's; it is not tried again."""
+        workload = self.one(uid)
+        self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
+        trials.take_back(workload=workload, actor=self.actor, hand=self.hand)
+        return Response(experiments.shown(self.one(uid)))
+
+
 ROUTES: list[URLPattern] = [
     *(path(f"{kind}s", _list(kind).as_view()) for kind in Kind),
     *(path(f"{kind}s/<uuid:uid>", _single(kind).as_view()) for kind in Kind),
     path("trainings/<uuid:uid>/diagnosis", Diagnosis.as_view()),
+    path("trainings/<uuid:uid>/experiments", Experiments.as_view()),
+    path("trainings/<uuid:uid>/experiments/take-back", TakeBack.as_view()),
     path("inferences/<uuid:uid>/slo", Slo.as_view()),
     path("inferences/<uuid:uid>/slo/price", SloPrice.as_view()),
     path("inferences/<uuid:uid>/autoscaling", Autoscaling.as_view()),

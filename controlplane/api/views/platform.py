@@ -16,6 +16,7 @@ from controlplane.jobspec.quantities import iso, moment
 from controlplane.jobspec.shapes import Choice, Items, Quantity, Text
 from controlplane.queries.accounts import access
 from controlplane.queries.tenancy import platform as queries
+from controlplane.services.errors import Refused
 from controlplane.services.scheduling import draining, nodes
 from controlplane.services.tenancy import quotas, teams
 
@@ -71,10 +72,15 @@ class Team(Named):
         operation="change_team",
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Say whether the team's shares may lie beside those of other teams. For the team's admins."""
+        """Say whether its shares may lie beside other teams', and what is done for its trainings. For its admins."""
         team = self.team(access.Verb.MANAGE, name)
         given = requests.read_body(sharing.TEAM_CHANGES, request.data)
-        teams.set_sharing(team=team, allowed=given["shares_with_others"], actor=self.actor)
+        allowed, mode = given["shares_with_others"], given["reallocation"]
+        if allowed is None and mode is None:
+            raise Refused(
+                422, "Invalid", "shares_with_others", "Nothing is asked. Give shares_with_others or reallocation."
+            )
+        teams.change(team=team, shares_with_others=allowed, reallocation=mode, actor=self.actor)
         return self.answered(name)
 
 

@@ -242,6 +242,7 @@ def _team(row: teams.TeamRow, role: str) -> dict[str, Any]:
         "waiting": row.waiting,
         "running": row.running,
         "shares_with_others": row.shares_with_others,
+        "reallocation": row.reallocation,
     }
 
 

@@ -19,6 +19,7 @@ from controlplane.models import (
     TeamSample,
     Workload,
 )
+from controlplane.models import Reallocation as Reallocation
 from controlplane.models import Takes as Takes  # for the API, which does not load models
 from controlplane.queries.tenancy.shares import BudgetRow, Share
 from gpushare.gpu import WHOLE, Enforcer
@@ -47,6 +48,7 @@ class TeamRow:
     waiting: int
     running: int
     shares_with_others: bool = False
+    reallocation: str = Reallocation.RECOMMEND
 
     @property
     def is_used(self) -> bool:
@@ -243,6 +245,7 @@ class _Stand:
     waiting: int
     running: int
     shares_with_others: bool
+    reallocation: str
 
     def with_one_below(self, below: "_Stand") -> "_Stand":
         """Both together, under this one's name."""
@@ -264,13 +267,13 @@ def _stands(held: Mapping[tuple[int, str], int]) -> list[_Stand]:
     computing, counts = _computing(), _counts()
     return [
         _Stand(
-            name, parent or "", colour, _of(pk, held), _of(pk, own), computing.get(pk), *counts.get(pk, (0, 0)), sharing
+            name, parent or "", colour, _of(pk, held), _of(pk, own), computing.get(pk), *counts.get(pk, (0, 0)), *wants
         )
-        for pk, name, _, parent, colour, sharing in found
+        for pk, name, _, parent, colour, *wants in found
     ]
 
 
-_TEAM = ("pk", "name", "parent_id", "parent__name", "colour", "shares_with_others")
+_TEAM = ("pk", "name", "parent_id", "parent__name", "colour", "shares_with_others", "reallocation")
 
 
 def _row(stand: _Stand) -> TeamRow:
@@ -287,6 +290,7 @@ def _row(stand: _Stand) -> TeamRow:
         waiting=stand.waiting,
         running=stand.running,
         shares_with_others=stand.shares_with_others,
+        reallocation=stand.reallocation,
     )
 
 

@@ -102,11 +102,38 @@ def _counted(one: _Now) -> tuple[Kept, bool]:
     kept, named = one.kept, one.looked.diagnosis.bottleneck
     if one.now not in (kept.course.now, kept.course.wanted):
         _end(one.row, Status.UNJUDGED, one.at, OTHERS_HAND)
-        kept = Kept(one.workload.attempt, Course(one.now, past=kept.course.past))
+        kept = Kept(one.workload.attempt, Course(one.now, past=_overruled(one, kept.course)))
         one = replace(one, row=None)
     if kept.course.is_resting and kept.bottleneck is not named:
         kept = replace(kept, course=_fresh(kept.course), bottleneck=None)
     return _followed(one, kept)
+
+
+def _overruled(one: _Now, course: Course) -> Past:
+    """What was tried so far: also the change that another hand ended, which is not tried again."""
+    if one.row is None:
+        return course.past
+    return Past(course.past.tabu | {course.now, course.wanted}, course.past.moves + 1)
+
+
+def take_back(*, workload: Workload, actor: str, hand: Hand) -> None:
+    """Have its workers get what they had before its newest change. Raises Refused 409 where there is none.
+
+    The loop sees another hand in that: it judges a change on trial no further, and does not try it again.
+    """
+    found = Row.objects.filter(workload=workload, status__in=(Status.ON_TRIAL, Status.KEPT)).order_by("-id").first()
+    milli = workload.resize["to"][0] if workload.resize else workload.cpu_milli
+    if found is None or not coursestate.has(found.after, milli):
+        message = (
+            f"{workload.name} has no change of Weft's that could be taken back: none was made, or it is gone again."
+        )
+        raise Refused(409, "NothingToTakeBack", "", message)
+    before = coursestate.allocation_of(found.before)
+    resources = {**workload.spec["resources"], "cpu": allocations.cores(before.cpu)}
+    event = ("ChangeTakenBack", f"Taken back: {found.message}."[:400])
+    amending.patch(
+        workload=workload, changes={"resources": resources}, version=None, actor=actor, event=event, hand=hand
+    )
 
 
 def _followed(one: _Now, kept: Kept) -> tuple[Kept, bool]:

@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from controlplane.models import PodSecurity, Team
+from controlplane.models import PodSecurity, Reallocation, Team
 from controlplane.runtime.wake import wake
 from controlplane.services.accounts import endings
 from controlplane.services.audit import events
@@ -60,6 +60,25 @@ def set_sharing(*, team: Team, allowed: bool, actor: str) -> None:
         return
     Team.objects.filter(pk=team.pk).update(shares_with_others=allowed, version=before.version + 1)
     _tell("SharingChanged", team, actor, shares_with_others=allowed)
+
+
+@transaction.atomic
+def change(*, team: Team, shares_with_others: bool | None, reallocation: str | None, actor: str) -> None:
+    """What a team's admins say of it, all of it or nothing; None: it stays as it is."""
+    if shares_with_others is not None:
+        set_sharing(team=team, allowed=shares_with_others, actor=actor)
+    if reallocation is not None:
+        set_reallocation(team=team, mode=Reallocation(reallocation), actor=actor)
+
+
+@transaction.atomic
+def set_reallocation(*, team: Team, mode: Reallocation, actor: str) -> None:
+    """Say whether what makes the team's trainings faster is recommended, tried as well, or neither."""
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.reallocation == mode:
+        return
+    Team.objects.filter(pk=team.pk).update(reallocation=mode, version=before.version + 1)
+    _tell("ReallocationChanged", team, actor, mode=str(mode), before=before.reallocation)
 
 
 @transaction.atomic

@@ -1,0 +1,70 @@
+"""Changes that a training tries, and what is recommended: for REST, pages and the CLI."""
+
+import math
+from typing import Any
+
+from controlplane.domain import coursestate
+from controlplane.jobspec.quantities import iso
+from controlplane.models import Experiment, ExperimentStatus, TrainingDiagnosis, Workload
+
+MOST = 50  # changes that are told, the newest first
+IN_PLACE = (ExperimentStatus.ON_TRIAL, ExperimentStatus.KEPT)
+
+
+def recommended(workload: Workload) -> tuple[str, ...]:
+    """What its model expects to make it faster, the best first, each with what speaks against it. One query."""
+    course = TrainingDiagnosis.objects.filter(pk=workload.pk).values_list("course", flat=True).first()
+    if not course:
+        return ()
+    kept = coursestate.kept_of(course)
+    return kept.told if kept.attempt == workload.attempt else ()
+
+
+def of(workload: Workload) -> list[Experiment]:
+    """The newest first."""
+    return list(Experiment.objects.filter(workload=workload).order_by("-id")[:MOST])
+
+
+def newest_in_place(workload: Workload) -> Experiment | None:
+    """The newest change that its workers have now: the one that can be taken back."""
+    newest = Experiment.objects.filter(workload=workload, status__in=IN_PLACE).order_by("-id").first()
+    if newest is None or not coursestate.has(newest.after, _cpu_milli(workload)):
+        return None
+    return newest
+
+
+def _cpu_milli(workload: Workload) -> int:
+    return int(workload.resize["to"][0]) if workload.resize else workload.cpu_milli
+
+
+def shown(workload: Workload) -> dict[str, Any]:
+    """As REST answers it; gains are parts of the speed. Three queries."""
+    return {
+        "uid": str(workload.pk),
+        "reallocation": workload.team.reallocation,
+        "recommended": list(recommended(workload)),
+        "can_take_back": newest_in_place(workload) is not None,
+        "experiments": [_row(one) for one in of(workload)],
+    }
+
+
+def part(log: float | None) -> float | None:
+    """A log ratio of speeds as a part: .1 is 10 % faster."""
+    return None if log is None else round(math.expm1(log), 4)
+
+
+def _row(one: Experiment) -> dict[str, Any]:
+    return {
+        "axis": one.axis,
+        "status": one.status,
+        "begun_at": iso(one.begun_at),
+        "ended_at": None if one.ended_at is None else iso(one.ended_at),
+        "before": one.before,
+        "after": one.after,
+        "expected": part(one.expected),
+        "expected_error": one.expected_error,
+        "gain": part(one.gain),
+        "gain_error": one.gain_error,
+        "windows": one.windows,
+        "message": one.message,
+    }
