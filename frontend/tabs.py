@@ -247,12 +247,14 @@ def way_back(w: Any) -> dict[str, Any]:
     if newest is None:
         return {"w": w, "question": f"Nothing of {w.name} can be taken back", "label": "",
                 "effect": "None of its changes were made by Weft, or they are gone again."}  # fmt: skip
+    cpu = round(1000 * newest.before["cpu"])
     return {
         "w": w,
         "verb": "take_back",
         "label": "Take back",
         "question": f"Take the change of {w.name} back?",
-        "effect": f"Each worker gets {newest.before['cpu']:g} cores again, in place. It is not tried again.",
+        "effect": f"Each worker gets {words.cores(cpu)} {'core' if cpu == 1000 else 'cores'} again, in place. "
+        "It is not tried again.",
         "action_url": reverse("frontend:take_back", args=[w.pk]),
     }
 

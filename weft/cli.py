@@ -86,7 +86,6 @@ for command in (
     inspect.describe,
     inspect.why,
     diagnose.diagnose,
-    diagnose.take_back,
     diagnose.reallocation,
     inspect.logs,
     act.stop,

@@ -1,12 +1,11 @@
 """What is remembered of the changes that a training tries, as plain values for its row and for those of experiments."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from autoscaler.bottleneck.window import Bottleneck
-from autoscaler.experiment.experiment import Experiment, restored
+from autoscaler.experiment.experiment import restored, written
 from autoscaler.reallocate.candidates import Axis, Candidate
 from autoscaler.reallocate.choice import Considered, Guard, Past
 from autoscaler.reallocate.course import Course, Seen
@@ -45,7 +44,7 @@ def plain(kept: Kept) -> dict[str, Any]:
         "told": list(kept.told),
         "bottleneck": kept.bottleneck and kept.bottleneck.value,
         "now": number(course.now),
-        "experiment": _experiment(course.experiment),
+        "experiment": written(course.experiment),
         "change": None
         if course.change is None
         else _considered(course.change, number(course.change.candidate.allocation)),
@@ -66,7 +65,7 @@ def kept_of(values: Mapping[str, Any]) -> Kept:
     change, named = values["change"], values["bottleneck"]
     course = Course(
         now=known[values["now"]],
-        experiment=_restored(values["experiment"]),
+        experiment=restored(values["experiment"]),
         change=None if change is None else _change(change, known),
         windows=tuple(Seen(known[place], *times) for place, *times in values["windows"]),
         seen=tuple(Observation(known[place], *rest) for place, *rest in values["seen"]),
@@ -84,19 +83,6 @@ def allocation(one: Allocation) -> dict[str, Any]:
 def allocation_of(values: Mapping[str, Any]) -> Allocation:
     """What `allocation` told."""
     return Allocation(**{name: values[name] for name in _FIELDS} | {"gpus": tuple(values["gpus"])})
-
-
-def _experiment(one: Experiment) -> dict[str, Any]:
-    """Before anything is judged its error is without bound, for which JSON has no word."""
-    values = asdict(one)
-    return values | {
-        "judged": values["judged"] | {"error": one.judged.error if math.isfinite(one.judged.error) else None}
-    }
-
-
-def _restored(values: Mapping[str, Any]) -> Experiment:
-    error = values["judged"]["error"]
-    return restored({**values, "judged": {**values["judged"], "error": math.inf if error is None else error}})
 
 
 def _considered(one: Considered, place: int) -> list[Any]:

@@ -196,11 +196,22 @@ def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: 
     found = {"bottleneck": "input_cpu", "message": "Its steps wait.", "evidence": evidence, "levels": {"cpu": 0.97},
              "slow_worker": {"rank": 3, "node": "a-07"}}  # fmt: skip
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", found)
+    change = {"message": "4 cores instead of 1", "status": "rolled_back", "expected": 0.65, "gain": None}
+    tried = {"recommended": ["8 cores instead of 4"], "experiments": [change]}
+    signed_in.on("GET", f"/trainings/{HELLO['uid']}/experiments", tried)
     lines = weft("diagnose", "nlp/hello").out.splitlines()
     assert lines[:3] == ["nlp/hello: input_cpu", "  Its steps wait.", "  Worker 3 is on a-07."]
     assert [line.split() for line in lines[4:6]][1] == ["input_cpu", "38%", "100%"]
-    assert lines[-1] == "CPU of its workers:  97%"
-    assert json.loads(weft("diagnose", "nlp/hello", "-o", "json").out) == found
+    assert "CPU of its workers:  97%" in lines
+    assert lines[-5:-3] == ["What would make it faster:", "  8 cores instead of 4"]
+    assert lines[-1].split() == ["4", "cores", "instead", "of", "1", "rolled", "back", "+65%", "-"]
+    assert json.loads(weft("diagnose", "nlp/hello", "-o", "json").out) == {**found, "tried": tried}
+    signed_in.on("POST", f"/trainings/{HELLO['uid']}/experiments/take-back", {"recommended": [], "experiments": []})
+    assert weft("rollback", "nlp/hello").out.splitlines() == ["The newest change of nlp/hello is taken back."]
+    signed_in.on("PATCH", "/teams/nlp", {"name": "nlp", "reallocation": "automatic"})
+    assert weft("reallocation", "nlp", "automatic").out.splitlines() == ["Reallocation of trainings of nlp: automatic."]
+    assert [one.body for one in signed_in.sent("PATCH", "/teams/nlp")] == [{"reallocation": "automatic"}]
+    signed_in.on("GET", f"/trainings/{HELLO['uid']}/experiments", {"recommended": [], "experiments": []})
     silent = {"bottleneck": None, "message": "Its program reports no steps.", "evidence": [], "levels": None}
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", silent)
     assert weft("diagnose", "hello").out.splitlines() == [

@@ -31,6 +31,13 @@ def test_a_teams_admin_allows_sharing_on_the_page_of_its_people(bare: World, vis
     assert client.post("/teams/nlp/sharing", {"shares_with_others": "on"}).status_code == 302
     assert Team.objects.get(name="nlp").shares_with_others
     assert "may lie on one GPU with shares of other teams" in client.get("/teams/nlp/people/").content.decode()
+    assert client.post("/teams/nlp/reallocation", {"reallocation": "automatic"}).status_code == 302
+    assert Team.objects.get(name="nlp").reallocation == "automatic"
+    assert "What would make them faster is tried" in client.get("/teams/nlp/people/").content.decode()
+    bad = client.post("/teams/nlp/reallocation", {"reallocation": "always"})
+    assert bad.status_code == 422
+    assert "reallocation must be one of: off, recommend, automatic." in bad.content.decode()
+    assert visit("mel").post("/teams/nlp/reallocation", {"reallocation": "off"}).status_code == 403
     wrong = client.post("/teams/nlp/sharing", {"shares_with_others": "maybe"})
     assert wrong.status_code == 422
     assert "shares_with_others must be on or off." in wrong.content.decode()

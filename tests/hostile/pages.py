@@ -53,6 +53,7 @@ FORMS = {
     "/settings/notifications/": ("matter", "team", "how"),
     "/teams/nlp/people/save": ("username", "role"),
     "/teams/nlp/sharing": ("shares_with_others",),
+    "/teams/nlp/reallocation": ("reallocation",),
     "/teams/nlp/service-accounts/": ("name", "role"),
     "/teams/nlp/budgets/": ("period", "gpu_hours", "is_hard", "version"),
     "/teams/nlp/quotas/a100/": ("nominal", "borrowing_limit", "lending_limit", "weight", "version"),

@@ -71,7 +71,7 @@ ADDED = (  # keys of answers that features since then have added
     "resize", "managed_by", "takes", "enforced_by", "share_nodes", "other_pods", "other_gpus", "shares_with_others",
     "burn_rates", "surplus_after_seconds", "revision", "surge", "rollout", "health",
     "standby", "awake", "asleep", "asleep_at", "is_lent", "lent", "lender", "lenders", "lend_after_seconds", "sleep",
-    "native", "raised_limit", "max_limit",
+    "native", "raised_limit", "max_limit", "reallocation", "slow_worker",
 )  # fmt: skip
 ADDED_SETTINGS = ("scheduling.lend_after_seconds",)  # rows that the list of settings has got since then
 NO_ADDRESS = "There is nothing at this address. Check the address."

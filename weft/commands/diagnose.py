@@ -1,4 +1,4 @@
-"""diagnose, take-back, reallocation: what slows a training, what would make it faster, and what was tried."""
+"""diagnose, reallocation: what slows a training, what would make it faster, and what was tried."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -66,14 +66,6 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     if levels:
         output.say("\n" + output.pairs(levels))
     _say(tried, form)
-
-
-def take_back(ctx: typer.Context, name: Name, team: Team = "") -> None:
-    """Take back the newest change that Weft made of a training; it is not tried again."""
-    session: Session = ctx.obj
-    workload = session.client.find(name, team=team)
-    _say(session.client.take_back(workload.uid), Format.TABLE)
-    output.say(f"The newest change of {workload.path} is taken back.")
 
 
 def reallocation(

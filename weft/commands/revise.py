@@ -112,9 +112,15 @@ def rollback(
     to: Annotated[int | None, typer.Option("--to", help="The revision; without it, the one before.")] = None,
     team: Team = "",
 ) -> None:
-    """Bring an earlier revision of a service back, replica by replica."""
+    """Bring an earlier revision of a service back, or take back the newest change that Weft made of a training."""
     session: Session = ctx.obj
     now = session.client.find(name, team=team)
+    if now.type == "training":
+        if to is not None:
+            raise typer.BadParameter(f"{now.path} is a training, which has no revisions. Leave --to out.")
+        session.client.take_back(now.uid)
+        output.say(f"The newest change of {now.path} is taken back.")
+        return
     found = session.client.rollback(now.uid, to=to)
     output.say(f"{now.path} goes back to revision {found['revision']}.")
     _say(now.path, found)

@@ -78,7 +78,7 @@ class Team(Named):
         allowed, mode = given["shares_with_others"], given["reallocation"]
         if allowed is None and mode is None:
             raise Refused(
-                422, "Invalid", "shares_with_others", "Nothing is asked. Give shares_with_others or reallocation."
+                400, "Invalid", "shares_with_others", "Nothing is asked. Give shares_with_others or reallocation."
             )
         teams.change(team=team, shares_with_others=allowed, reallocation=mode, actor=self.actor)
         return self.answered(name)

@@ -32,6 +32,7 @@ NOT_OF_THIS_TYPE = dict.fromkeys(ROLES, 404) | {"nobody": 401}
 DETAILS = ("decisions", "eta", "metrics", "pods", "allocations", "cost")
 NOTEBOOK = {"name": "new", "team": "red", "resources": {"gpus": 1}}
 ADMINS = MEMBERS | {"member": 403}
+NOTHING_TO_TAKE_BACK = {role: 409 if status == 200 else status for role, status in MEMBERS.items()}
 HIDDEN = ADMINS | {"viewer": 404, "member": 404}  # what only those who manage the team know of
 WEBHOOK = {"team": "red", "name": "new", "url": "https://hooks.example.test/", "event_types": ["ended"]}
 QUOTA = {"nominal_milli": 4000}
@@ -96,6 +97,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("POST", "trainings"): (job("new"), created(MEMBERS)),
     ("GET", "trainings/UID"): (None, OF_TEAM_RED),
     ("GET", "trainings/UID/diagnosis"): (None, OF_TEAM_RED),
+    ("GET", "trainings/UID/experiments"): (None, OF_TEAM_RED),
     ("PATCH", "trainings/UID"): ({"labels": {"a": "b"}}, SUBMITTER_OR_ADMIN),
     ("DELETE", "trainings/UID"): (None, MEMBERS),
     ("GET", "notebooks"): (None, SIGNED_IN),
@@ -128,6 +130,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "teams"): (None, SIGNED_IN),
     ("GET", "teams/red"): (None, OF_TEAM_RED),
     ("PATCH", "teams/red"): ({"shares_with_others": True}, ADMINS),
+    ("POST", "trainings/UID/experiments/take-back"): (None, NOTHING_TO_TAKE_BACK),
     ("GET", "teams/red/quotas"): (None, OF_TEAM_RED),
     ("GET", "teams/red/quotas/main"): (None, OF_TEAM_RED),
     ("PUT", "teams/red/quotas/main"): (QUOTA, PLATFORM),
