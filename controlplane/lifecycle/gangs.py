@@ -54,7 +54,11 @@ def _come_up(changes: Changes, row: State, live: Sequence[Seat], pods: Sequence[
 
 def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
     """A worker of a gang ended badly: its peers leave too, then the job is queued again or has failed."""
-    of_machine = next((end for end in bad if end.is_machines_fault), None)
+    # The controller of an owned job takes its other pods away once one of them has failed.
+    is_cleared = row.is_owned and any(end.counts for end in bad)
+    of_machine = next(
+        (end for end in bad if end.is_machines_fault and not (is_cleared and end.why == "Disappeared")), None
+    )
     counted = None if of_machine else next((end for end in bad if end.counts), None)
     refused = next((end for end in bad if end.is_refused), None)
     end = of_machine or counted or refused or bad[0]
