@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autoscaler.bottleneck.window import Bottleneck
 from autoscaler.experiment.experiment import Decision, Limits
 from autoscaler.experiment.verdict import Terms
-from autoscaler.reallocate.budgets import Budget, Resources, needs
+from autoscaler.reallocate.budgets import Budget, Level, Resources, needs
 from autoscaler.reallocate.candidates import Freedom, Room, candidates, fits
 from autoscaler.reallocate.choice import Considered, Guard, Past, Training, chosen, consider, told
 from autoscaler.reallocate.constants import DEFAULT
@@ -21,7 +21,7 @@ from tests.autoscaler.allocations import allocation, allocations, rooms, words
 
 FREE = Freedom(cpu=16.0, servers=(1, 8), workers=(1, 8), batch=(1, 512))
 CLUSTER = Resources(32, 128, 512)
-BUDGETS = (Budget("training", CLUSTER), Budget("team", CLUSTER), Budget("cluster", CLUSTER))
+BUDGETS = (Budget(Level.TRAINING, CLUSTER), Budget(Level.TEAM, CLUSTER), Budget(Level.CLUSTER, CLUSTER))
 
 
 def training(**changed: object) -> Training:
@@ -58,7 +58,7 @@ def test_the_candidates_are_those_that_have_room(now: str, free: Freedom, nodes:
 
 shares = st.floats(0.05, 1.0)
 amounts = st.builds(Resources, st.integers(0, 40), st.integers(0, 80), st.integers(0, 200))
-budgets = st.tuples(*[st.builds(Budget, st.just(name), amounts, shares, amounts) for name in ("own", "team", "all")])
+budgets = st.tuples(*[st.builds(Budget, st.just(level), amounts, shares, amounts) for level in Level])
 nodes = st.lists(st.builds(Room, st.integers(0, 8), st.none() | st.integers(0, 64)), min_size=1, max_size=5)
 
 
@@ -112,7 +112,7 @@ def test_each_guard_speaks_for_itself() -> None:
     assert guards(now, training(bottleneck=Bottleneck.STORAGE))["4"] is Guard.BOTTLENECK
     assert guards(now, training(remaining=7000.0))["4"] is Guard.NONE
     assert guards(now, training(remaining=5000.0))["4"] is Guard.PAYBACK  # 2 x 60 s are more than 2 % of it
-    assert guards(now, training(budgets=(Budget("team", CLUSTER, 0.1),)))["4"] is Guard.BUDGET
+    assert guards(now, training(budgets=(Budget(Level.TEAM, CLUSTER, 0.1),)))["4"] is Guard.BUDGET
     quick = consider(now, model(now, exchange=0.01), training(), Past())
     assert {one.guard for one in quick} == {Guard.GAIN}
 
@@ -121,7 +121,7 @@ def test_a_nodes_cpus_come_with_its_gpus_as_far_as_the_dominant_share_goes() -> 
     """A fourth of the cluster's GPUs may have a fourth of its cores."""
     now = allocation("8 c2")
     known = training(
-        freedom=Freedom(can_move=False, cpu=16.0), rooms=rooms("8/64"), budgets=(Budget("training", CLUSTER, 0.25),)
+        freedom=Freedom(can_move=False, cpu=16.0), rooms=rooms("8/64"), budgets=(Budget(Level.TRAINING, CLUSTER, 0.25),)
     )
     found = {words(one.candidate.allocation): one.guard for one in consider(now, model(now, 0.02, 0.6), known, Past())}
     assert found == {"8 c3": Guard.NONE, "8 c4": Guard.NONE, "8 c8": Guard.BUDGET}
@@ -139,7 +139,7 @@ def test_more_cpu_in_place_costs_no_restart() -> None:
 
 def test_a_change_is_told_with_what_is_expected_of_it_and_what_speaks_against_it() -> None:
     now = allocation("1+1+1+1")
-    best, other = consider(now, model(now), training(budgets=(Budget("team", CLUSTER, 0.1),)), Past())
+    best, other = consider(now, model(now), training(budgets=(Budget(Level.TEAM, CLUSTER, 0.1),)), Past())
     assert told(best, now).startswith("its 4 GPUs on 1 node instead of 4: expected +")
     assert told(best, now).endswith("; it does not keep the budget of the team")
     assert told(other, now).startswith("its 4 GPUs on 2 nodes instead of 4: expected ")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoscaler.reallocate.budgets import Budget, Resources
+from autoscaler.reallocate.budgets import Budget, Level, Resources
 from autoscaler.reallocate.candidates import Freedom, Room
 from autoscaler.reallocate.choice import Training
 from autoscaler.reallocate.constants import DEFAULT
@@ -76,9 +76,9 @@ def _training(case: Case) -> Training:
     nodes, cores = max(len(case.start), LEAST_NODES), CORES * case.node_gpus
     cluster = Resources(nodes * case.node_gpus, nodes * cores)
     budgets = (
-        Budget("training", cluster, case.gpus / cluster.gpus),
-        Budget("team", cluster),
-        Budget("cluster", cluster),
+        Budget(Level.TRAINING, cluster, case.gpus / cluster.gpus),
+        Budget(Level.TEAM, cluster),
+        Budget(Level.CLUSTER, cluster),
     )
     freedom = Freedom(can_move=not case.servers, servers=(1, singlecases.MOST_SERVERS) if case.servers else None)
     return Training(freedom, (Room(case.node_gpus, cores),) * nodes, budgets, REMAINING, case.restart)
