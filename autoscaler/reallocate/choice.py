@@ -83,9 +83,14 @@ def consider(
     return tuple(sorted(found, key=lambda one: (-one.gain.value, *_taken(one.candidate.allocation))))
 
 
-def chosen(considered: Sequence[Considered]) -> Considered | None:
-    """The best that nothing speaks against."""
-    return next((one for one in considered if one.guard is Guard.NONE), None)
+def chosen(considered: Sequence[Considered], constants: Constants = DEFAULT) -> Considered | None:
+    """The best that nothing speaks against; of those about as good the one that takes least."""
+    free = [one for one in considered if one.guard is Guard.NONE]
+    if not free:
+        return None
+    best = max(one.gain.value for one in free)
+    near = [one for one in free if one.gain.value >= best - constants.alike]
+    return min(near, key=lambda one: (_taken(one.candidate.allocation), -one.gain.value))
 
 
 def told(one: Considered, now: Allocation) -> str:

@@ -76,6 +76,11 @@ def follow(
     return _ended(_remembered(course), decision), decision
 
 
+def again(course: Course) -> Course:
+    """One that rests measures anew, as after nodes have become free; what was tried stays tried."""
+    return replace(course, experiment=Experiment(), windows=(), is_resting=False) if course.is_resting else course
+
+
 def model(course: Course, lent: Sequence[Observation] = ()) -> Fitted | None:
     """The step-time model of what was seen so far; None before that."""
     return fit([*course.seen, *lent]) if course.seen or lent else None
@@ -85,7 +90,7 @@ def _begun(
     course: Course, training: Training, lent: Sequence[Observation], constants: Constants
 ) -> tuple[Course, Decision]:
     fitted = fit([*course.seen, *lent])
-    change = chosen(consider(course.now, fitted, training, course.past, constants))
+    change = chosen(consider(course.now, fitted, training, course.past, constants), constants)
     if change is None:
         return replace(course, is_resting=True), Decision.WAIT
     return replace(course, change=change, windows=()), Decision.CHANGE

@@ -14,7 +14,7 @@ from autoscaler.reallocate.budgets import Budget, Level, Resources, needs
 from autoscaler.reallocate.candidates import Freedom, Room, candidates, fits
 from autoscaler.reallocate.choice import Considered, Guard, Past, Training, chosen, consider, told
 from autoscaler.reallocate.constants import DEFAULT
-from autoscaler.reallocate.course import Course, Seen, follow
+from autoscaler.reallocate.course import Course, Seen, again, follow
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.fit import Fitted, Observation, fit
 from tests.autoscaler.allocations import allocation, allocations, rooms, words
@@ -197,6 +197,26 @@ def test_a_course_comes_to_rest_within_its_moves(steps: list[float | None], fail
     assert course.is_resting
     assert course.past.moves <= DEFAULT.moves
     assert course.wanted == course.now
+
+
+def test_of_changes_about_as_good_the_one_that_takes_least_is_tried() -> None:
+    """Its input takes a fifth longer than its computation: twice the cores are enough."""
+    now = allocation("2 c4")
+    known = training(freedom=Freedom(can_move=False, cpu=16.0), rooms=rooms("2/64"))
+    one = chosen(consider(now, model(now, 0.02, 0.17), known, Past()))
+    assert one is not None
+    assert words(one.candidate.allocation) == "2 c8"
+    assert words(consider(now, model(now, 0.02, 0.17), known, Past())[0].candidate.allocation) == "2 c16"
+
+
+def test_a_training_that_rests_measures_again_when_it_is_told_to() -> None:
+    course, _ = lived(TRUTH, training(rooms=rooms("1 1 1 1")))
+    assert (words(course.now), course.past.moves) == ("1+1+1+1", 0)
+    woken, had = again(course), course.now
+    for at in range(60):
+        woken, _ = follow(woken, Seen(had, TRUTH[words(had)] * (1 + 0.02 * math.sin(at))), training(), (), SHORT)
+        had = woken.wanted
+    assert words(woken.now) == "4"
 
 
 def test_nothing_is_worth_a_try_without_a_candidate() -> None:

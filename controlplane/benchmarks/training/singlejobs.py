@@ -11,8 +11,8 @@ start.
   over all sources.
 
 Beside it: the other GPU models, the T4 tables of Pollux with the exchange that was measured, parameter servers with
-assumed coefficients, and the gain from the starts that the traces' own sizes have. Constants were set before any of
-these tables was run through; seeds from 10 on.
+assumed coefficients, CPU for the input, and the gain from the starts that the traces' own sizes have. Constants were
+set before any of these tables was run through; seeds from 10 on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ class Judged:
     @property
     def best(self) -> float:
         """Of everything that is known of it, the start included."""
-        return max(0.0, *(self.case.gain(*known) for known in self.case.known))
+        return max(0.0, *(self.case.gain(given) for given in self.case.known))
 
 
 def figures(options: Options, progress: Progress) -> Result:
@@ -59,6 +59,7 @@ def figures(options: Options, progress: Progress) -> Result:
         "K80": lambda: singlecases.gavel(data, "k80"),
         "T4": lambda: singlecases.pollux(data),
         "servers": singlecases.with_servers,
+        "cpu": singlecases.starved,
         "own": lambda: [case for case, _ in own],
     }
     done: dict[str, list[Judged]] = {}
@@ -70,7 +71,7 @@ def figures(options: Options, progress: Progress) -> Result:
     least = min(median(one.gain for one in v100 if one.case.model == model) for model in JUDGED)
     slower = 100 * mean(one.gain < SLOWER for one in every)
     notes = [*_headline(v100), *_rows(v100)]
-    notes += [note for name in ("P100", "K80", "T4", "servers") for note in _summary(name, done[name])]
+    notes += [note for name in ("P100", "K80", "T4", "servers", "cpu") for note in _summary(name, done[name])]
     notes += [_lending(v100, seed), gavel_starts(v100, singlecases.gavel_trace(data))]
     notes += [_pollux_starts(done["own"], [jobs for _, jobs in own], alone.total()), *_costs(every)]
     return Result(
@@ -99,6 +100,7 @@ def _summary(name: str, judged: Sequence[Judged]) -> Iterator[str]:
         "T4": "T4 of Pollux, every batch, 2 to 4 GPUs: ",
         "servers": "parameter servers, ASSUMED coefficients (parts of a computation of 1 s for workers over servers, "
         f"each worker, each server: {singlecases.SERVERS}): ",
+        "cpu": "3 to 12 cores for a GPU, Synergy's speed-ups with an ASSUMED input (inverse to the cores): ",
     }
     yield told.get(name, f"Gavel {name}: ") + _by_model(judged)
 
