@@ -1,5 +1,6 @@
 """What else a training could have: within its budgets and its nodes' room, the best first, each tried once."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -7,16 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.bottleneck.window import Bottleneck
+from autoscaler.bottleneck.window import Bottleneck, Window, Worker
 from autoscaler.experiment.experiment import Decision, Limits
 from autoscaler.experiment.verdict import Terms
 from autoscaler.reallocate.budgets import Budget, Level, Resources, needs
 from autoscaler.reallocate.candidates import Freedom, Room, candidates, fits
 from autoscaler.reallocate.choice import Considered, Guard, Past, Training, chosen, consider, told
 from autoscaler.reallocate.constants import DEFAULT
-from autoscaler.reallocate.course import Course, Seen, again, follow
+from autoscaler.reallocate.course import Course, Seen, again, follow, of_reports
+from autoscaler.reallocate.rows import restored, written
 from autoscaler.throughput.allocation import Allocation
-from autoscaler.throughput.fit import Fitted, Observation, fit
+from autoscaler.throughput.fit import Fitted, fit
+from autoscaler.throughput.observation import Observation
 from tests.autoscaler.allocations import allocation, allocations, rooms, words
 
 FREE = Freedom(cpu=16.0, servers=(1, 8), workers=(1, 8), batch=(1, 512))
@@ -217,6 +220,41 @@ def test_a_training_that_rests_measures_again_when_it_is_told_to() -> None:
         woken, _ = follow(woken, Seen(had, TRUTH[words(had)] * (1 + 0.02 * math.sin(at))), training(), (), SHORT)
         had = woken.wanted
     assert words(woken.now) == "4"
+
+
+def test_windows_with_an_allocation_that_it_was_not_to_have_judge_nothing() -> None:
+    """It was evicted, and runs elsewhere: neither what it had nor the change."""
+    course, said = Course(allocation("1+1+1+1")), list[Decision]()
+    for at in range(SHORT.longest + 1):
+        had = course.now if course.wanted == course.now else allocation("3+1")
+        course, decision = follow(course, Seen(had, 1.0 if had == course.now else 0.1), training(), (), SHORT)
+        said.append(decision)
+        if decision is Decision.ROLL_BACK:
+            assert at == SHORT.terms.before - 1 + SHORT.start
+            return
+    raise AssertionError(said)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.none() | st.floats(0.1, 10.0), min_size=60, max_size=60), st.integers(0, 59))
+def test_a_course_goes_on_from_what_was_written_of_it(steps: list[float | None], at: int) -> None:
+    known = training(freedom=FREE)
+    whole = again_read = Course(allocation("1+1+1+1 c4"))
+    for place, one in enumerate(steps):
+        if place == at:
+            again_read = restored(json.loads(json.dumps(written(again_read), allow_nan=False)))
+        whole, said = follow(whole, Seen(whole.wanted, one), known, (), SHORT)
+        again_read, said_again = follow(again_read, Seen(again_read.wanted, one), known, (), SHORT)
+        assert said == said_again
+    assert again_read == whole
+
+
+def test_the_reports_of_a_window_are_the_mean_step_with_the_exchange_itself_and_the_wait() -> None:
+    """The worker that waits least for the others tells the exchange itself."""
+    now = allocation("1+1")
+    reports = Window((Worker(1.0, 0.1, 0.4), Worker(1.0, 0.3, 0.2)))
+    assert of_reports(reports, now) == Seen(now, 1.0, 0.2, pytest.approx(0.2))
+    assert of_reports(Window(), now) == Seen(now, None)
 
 
 def test_nothing_is_worth_a_try_without_a_candidate() -> None:

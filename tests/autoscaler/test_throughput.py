@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from autoscaler.throughput.allocation import Allocation, AllocationError
 from autoscaler.throughput.estimate import Noise, gains, step_seconds
-from autoscaler.throughput.fit import Fitted, Observation, ObservationError, fit, observed, prior
+from autoscaler.throughput.fit import Fitted, fit, prior
+from autoscaler.throughput.observation import Observation, ObservationError, observed
 from autoscaler.throughput.ratios import Pair, ratio, translated
 from autoscaler.throughput.terms import COUNT, NAMES, columns, times
 from tests.autoscaler.allocations import allocation, allocations

@@ -9,7 +9,7 @@ from autoscaler.reallocate.choice import Training
 from autoscaler.reallocate.constants import DEFAULT
 from autoscaler.reallocate.course import Course, Seen, follow
 from autoscaler.throughput.allocation import Allocation
-from autoscaler.throughput.fit import Observation
+from autoscaler.throughput.observation import Observation
 from controlplane.benchmarks.training import singlecases
 from controlplane.benchmarks.training.singlecases import Case, Given
 
