@@ -11,8 +11,8 @@ start.
   over all sources.
 
 Beside it: the other GPU models, the T4 tables of Pollux with the exchange that was measured, parameter servers with
-assumed coefficients, CPU for the input, and the gain from the starts that the traces' own sizes have. Constants were
-set before any of these tables was run through; seeds from 10 on.
+assumed coefficients, CPU for the input, and the gain from the starts that the traces' own sizes have. No constant
+was changed for a figure of these tables; seeds are from 10 on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
