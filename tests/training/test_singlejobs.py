@@ -1,5 +1,6 @@
 """What re-allocates one training sees its noisy steps only, and keeps its budget."""
 
+import math
 from pathlib import Path
 
 import grimp
@@ -104,3 +105,12 @@ def test_what_a_trace_starts_spread_is_weighed_by_its_jobs() -> None:
     (said,) = [singlejobs.gavel_starts(gained, steps)]
     assert "2 of 3 jobs have several GPUs, 1 of these" in said
     assert "gain of all jobs +33.3 %" in said
+
+
+def test_before_any_try_more_is_expected_where_the_exchange_is_longer() -> None:
+    known = {part: {SPREAD: Times(1.0, part), Given((4,)): Times(1.0 - 0.8 * part, 0.2 * part)} for part in (0.1, 0.6)}
+    found = [singlecourse.expected(Case("world", "told", 8, SPREAD, one))[0] for one in known.values()]
+    for (gain, true), (part, _) in zip(found, known.items(), strict=True):
+        assert true == pytest.approx(-math.log(1 - 0.8 * part))
+        assert abs(gain.value - true) < 2 * gain.error + 0.05
+    assert found[0][0].value < found[1][0].value

@@ -1,7 +1,8 @@
 """Courses of one training by production's rules, under the noise of a case whose truth they do not see."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.reallocate.budgets import Budget, Level, Resources
 from autoscaler.reallocate.candidates import Freedom, Room
@@ -9,6 +10,8 @@ from autoscaler.reallocate.choice import Training
 from autoscaler.reallocate.constants import DEFAULT
 from autoscaler.reallocate.course import Course, Seen, follow
 from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.estimate import Estimate, gains
+from autoscaler.throughput.fit import fit
 from autoscaler.throughput.observation import Observation
 from controlplane.benchmarks.training import singlecases
 from controlplane.benchmarks.training.singlecases import Case, Given
@@ -17,6 +20,7 @@ WINDOWS = 600  # of noise that are drawn: more than any course needs
 CORES, WORKER_CORES, SERVER_CORES = 8.0, 4.0, 4.0  # of a node for each GPU; of a worker; of a server: assumed
 REMAINING = 8 * 3600.0  # s that each training would still run, assumed
 LEAST_NODES = 4
+MEAN_ERROR = 0.03  # of the log of a step that is the mean of 12 windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,15 @@ def run_case(case: Case, seed: int, index: int, runs: int, lent: Sequence[Observ
 def affords(case: Case, remaining: float) -> bool:
     """Whether a training with so many s to run lasts long enough for the restarts of one try."""
     return 2 * case.restart <= DEFAULT.payback * remaining
+
+
+def expected(case: Case) -> list[tuple[Estimate, float]]:
+    """Of each other placement: the log gain that is expected from the start's mean step alone, and the true one."""
+    now, true = _begun(case), case.times(case.start)
+    fitted = fit([Observation(now, true.step, true.exchange, true.wait, error=MEAN_ERROR)])
+    others = [given for given in case.known if given != case.start]
+    found = gains(fitted, now, [replace(now, gpus=given.placement) for given in others])
+    return [(one, math.log1p(case.gain(given))) for one, given in zip(found, others, strict=True)]
 
 
 def _run(case: Case, computing: Sequence[float], exchanging: Sequence[float], lent: Sequence[Observation]) -> Ended:

@@ -15,14 +15,15 @@ assumed coefficients, CPU for the input, and the gain from the starts that the t
 was changed for a figure of these tables; seeds are from 10 on.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean, median
+from statistics import correlation, mean, median
 
 from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
 from controlplane.benchmarks.training import singlecases
 from controlplane.benchmarks.training.singlecases import Case
-from controlplane.benchmarks.training.singlecourse import REMAINING, Ended, affords, run_case
+from controlplane.benchmarks.training.singlecourse import MEAN_ERROR, REMAINING, Ended, affords, expected, run_case
 
 RUNS = 20
 FIRST = 10  # of the seeds
@@ -72,6 +73,7 @@ def figures(options: Options, progress: Progress) -> Result:
     slower = 100 * mean(one.gain < SLOWER for one in every)
     notes = [*_headline(v100), *_rows(v100)]
     notes += [note for name in ("P100", "K80", "T4", "servers", "cpu") for note in _summary(name, done[name])]
+    notes += [_expectations("T4, exchange told", done["T4"]), _expectations("V100, steps only", v100)]
     notes += [_lending(v100, seed), gavel_starts(v100, singlecases.gavel_trace(data))]
     notes += [_pollux_starts(done["own"], [jobs for _, jobs in own], alone.total()), *_costs(every)]
     return Result(
@@ -122,6 +124,19 @@ def _rows(judged: Sequence[Judged]) -> Iterator[str]:
             if one.case.model == model
         )
         yield f"{model}, GPUs x batch, gained/possible %: " + ", ".join(rows)
+
+
+def _expectations(name: str, judged: Sequence[Judged]) -> str:
+    """How far off the model is before anything was tried, for each placement that is known."""
+    pairs = [pair for one in judged for pair in expected(one.case)]
+    off = [true - gain.value for gain, true in pairs]
+    inside = mean(abs(one) < 2 * math.hypot(gain.error, MEAN_ERROR) for one, (gain, _) in zip(off, pairs, strict=True))
+    likeness = correlation([gain.value for gain, _ in pairs], [true for _, true in pairs])
+    return (
+        f"{name}, {len(pairs)} other placements, expected from the start's steps alone: correlation with the true log "
+        f"gain {likeness:.2f}, off by {mean(off):+.2f} on average and {math.sqrt(mean(one * one for one in off)):.2f} "
+        f"(rms), {100 * inside:.0f} % within two stated errors"
+    )
 
 
 def _lending(judged: Sequence[Judged], seed: int) -> str:
