@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from autoscaler.throughput.allocation import Allocation
 
@@ -25,14 +26,22 @@ class Resources:
         return Resources(self.gpus + other.gpus, self.cores + other.cores, self.memory + other.memory)
 
 
+class Level(StrEnum):
+    """Whose budget it is, from the innermost out."""
+
+    TRAINING = "training"
+    TEAM = "team"
+    CLUSTER = "cluster"
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """name: whose it is; share: the dominant share of the capacity, 0..1; others: what else counts against it.
+    """share: the dominant share of the capacity, 0..1; others: what else counts against it.
 
     A training's own has no others; with a share of 1 nothing but the capacity binds.
     """
 
-    name: str
+    level: Level
     capacity: Resources
     share: float = 1.0
     others: Resources = Resources()
@@ -48,9 +57,9 @@ def needs(allocation: Allocation) -> Resources:
     return Resources(allocation.total, allocation.cores, memory)
 
 
-def broken(budgets: Iterable[Budget], allocation: Allocation) -> str:
-    """The name of the first that does not hold; empty if all do."""
-    return next((budget.name for budget in budgets if not budget.keeps(allocation)), "")
+def broken(budgets: Iterable[Budget], allocation: Allocation) -> Level | None:
+    """The level of the first that does not hold; None if all do."""
+    return next((budget.level for budget in budgets if not budget.keeps(allocation)), None)
 
 
 def _part(need: float, there: float) -> float:

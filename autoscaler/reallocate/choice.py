@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from autoscaler.bottleneck.window import Bottleneck
-from autoscaler.reallocate.budgets import Budget, broken, needs
+from autoscaler.reallocate.budgets import Budget, Level, broken, needs
 from autoscaler.reallocate.candidates import Axis, Candidate, Freedom, Room, candidates
 from autoscaler.reallocate.constants import DEFAULT, Constants
 from autoscaler.throughput.allocation import Allocation
@@ -62,7 +62,7 @@ class Considered:
     gain: Estimate
     cost: float
     guard: Guard = Guard.NONE
-    budget: str = ""  # that does not hold
+    budget: Level | None = None  # that does not hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,14 @@ def consider(
     return tuple(sorted(found, key=lambda one: (-one.gain.value, *_taken(one.candidate.allocation))))
 
 
-def chosen(considered: Sequence[Considered]) -> Considered | None:
-    """The best that nothing speaks against."""
-    return next((one for one in considered if one.guard is Guard.NONE), None)
+def chosen(considered: Sequence[Considered], constants: Constants = DEFAULT) -> Considered | None:
+    """The best that nothing speaks against; of those about as good the one that takes least."""
+    free = [one for one in considered if one.guard is Guard.NONE]
+    if not free:
+        return None
+    best = max(one.gain.value for one in free)
+    near = [one for one in free if one.gain.value >= best - constants.alike]
+    return min(near, key=lambda one: (_taken(one.candidate.allocation), -one.gain.value))
 
 
 def told(one: Considered, now: Allocation) -> str:
@@ -105,13 +110,13 @@ def _considered(one: Candidate, gain: Estimate, training: Training, past: Past, 
     against = {
         Guard.MOVES: past.moves >= constants.moves,
         Guard.TABU: one.allocation in past.tabu,
-        Guard.BUDGET: bool(budget),
+        Guard.BUDGET: budget is not None,
         Guard.BOTTLENECK: named is not None and one.axis not in HELPS[named],
         Guard.GAIN: gain.part < constants.least_gain,
         Guard.PAYBACK: cost > constants.payback * training.remaining,
     }
     guard = next((guard for guard, speaks in against.items() if speaks), Guard.NONE)
-    return Considered(one, gain, cost, guard, budget if guard is Guard.BUDGET else "")
+    return Considered(one, gain, cost, guard, budget if guard is Guard.BUDGET else None)
 
 
 def _taken(allocation: Allocation) -> tuple[float, float, float]:

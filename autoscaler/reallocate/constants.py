@@ -8,6 +8,7 @@ class Constants:
     """Parts are 0..1 unless a unit is said."""
 
     least_gain: float = 0.10  # of the speed, expected: less is not worth a try
+    alike: float = 0.02  # of log gains: of changes so alike the one that takes least
     moves: int = 5  # changes that one training tries
     payback: float = 0.02  # of what remains: what a try may cost
     slow_windows: float = 6.0  # that a change is expected to run before it is rolled back

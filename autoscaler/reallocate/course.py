@@ -7,11 +7,14 @@ says with each window what it had in it.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.bottleneck.evidence import shares
+from autoscaler.bottleneck.window import Window as Reports
 from autoscaler.experiment.experiment import LIMITS, Decision, Experiment, Limits, Phase, Window, step
 from autoscaler.reallocate.choice import Considered, Past, Training, chosen, consider
 from autoscaler.reallocate.constants import DEFAULT, Constants
 from autoscaler.throughput.allocation import Allocation
-from autoscaler.throughput.fit import Fitted, Observation, fit, observed
+from autoscaler.throughput.fit import fit
+from autoscaler.throughput.observation import Observation, observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,17 @@ class Seen:
     exchange: float | None = None
     wait: float | None = None
     has_failed: bool = False
+
+
+def of_reports(window: Reports, allocation: Allocation) -> Seen:
+    """What the reporters of a window of the diagnosis say: the mean step, the exchange itself and the wait for data."""
+    parts = shares(window)
+    if parts is None:
+        return Seen(allocation, None)
+    steps = [worker.step for worker in window.workers if worker.step > 0]
+    step = sum(steps) / len(steps)
+    exchange, wait = (None if part is None else part * step for part in (parts.sync, parts.data_wait))
+    return Seen(allocation, step, exchange, wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,7 @@ def follow(
     if course.is_resting:
         return course, Decision.WAIT
     wanted = course.wanted
-    is_changed = window.allocation != course.now
+    is_changed = wanted != course.now and window.allocation == wanted
     has_step = window.step is not None and window.allocation == wanted
     counted = Window(
         window.step if window.allocation in (course.now, wanted) else None,
@@ -78,27 +92,26 @@ def follow(
         return course, decision
     if course.change is None:  # too few windows told anything
         return replace(course, is_resting=True), Decision.WAIT
-    return _ended(_remembered(course), decision), decision
+    return _ended(_remembered(course), course.change, decision), decision
 
 
-def model(course: Course, lent: Sequence[Observation] = ()) -> Fitted | None:
-    """The step-time model of what was seen so far; None before that."""
-    return fit([*course.seen, *lent]) if course.seen or lent else None
+def again(course: Course) -> Course:
+    """One that rests measures anew, as after nodes have become free; what was tried stays tried."""
+    return replace(course, experiment=Experiment(), windows=(), is_resting=False) if course.is_resting else course
 
 
 def _begun(
     course: Course, training: Training, lent: Sequence[Observation], constants: Constants
 ) -> tuple[Course, Decision]:
     fitted = fit([*course.seen, *lent])
-    change = chosen(consider(course.now, fitted, training, course.past, constants))
+    change = chosen(consider(course.now, fitted, training, course.past, constants), constants)
     if change is None:
         return replace(course, is_resting=True), Decision.WAIT
     return replace(course, change=change, windows=()), Decision.CHANGE
 
 
-def _ended(course: Course, decision: Decision) -> Course:
-    assert course.change is not None  # noqa: S101 - `follow` looked
-    tried = course.change.candidate.allocation
+def _ended(course: Course, change: Considered, decision: Decision) -> Course:
+    tried = change.candidate.allocation
     past = Past(course.past.tabu | {tried, course.now}, course.past.moves + 1)
     now = tried if decision is Decision.KEEP else course.now
     return Course(now, seen=course.seen, past=past, ended=course.experiment)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """They were set before any measured table was run through; docs/reallocation.md repeats them.
+    """None was changed for a figure of the measured tables; docs/reallocation.md repeats them.
 
     The expected parts are of a step as it was seen, with the GPUs and batch that it had then.
     """

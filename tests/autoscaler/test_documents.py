@@ -114,6 +114,7 @@ def test_the_reallocation_names_the_numbers_of_the_code() -> None:
         "{}, {} or {} more or fewer |".format(*servers),
         "{} or {} more or fewer, where".format(*workers),
         f"less than {100 * c.least_gain:g} % faster",
+        f"of several within {100 * c.alike:g} % the one that takes least",
         f"- {c.moves} changes were tried",
         f"twice the restart, and {c.slow_windows:g} windows for as likely as it is slower, "
         f"have to be within {100 * c.payback:g} %",

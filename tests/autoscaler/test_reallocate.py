@@ -1,5 +1,6 @@
 """What else a training could have: within its budgets and its nodes' room, the best first, each tried once."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -7,21 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.bottleneck.window import Bottleneck
+from autoscaler.bottleneck.window import Bottleneck, Window, Worker
 from autoscaler.experiment.experiment import Decision, Limits
 from autoscaler.experiment.verdict import Terms
-from autoscaler.reallocate.budgets import Budget, Resources, needs
+from autoscaler.reallocate.budgets import Budget, Level, Resources, needs
 from autoscaler.reallocate.candidates import Freedom, Room, candidates, fits
 from autoscaler.reallocate.choice import Considered, Guard, Past, Training, chosen, consider, told
 from autoscaler.reallocate.constants import DEFAULT
-from autoscaler.reallocate.course import Course, Seen, follow
+from autoscaler.reallocate.course import Course, Seen, again, follow, of_reports
+from autoscaler.reallocate.rows import restored, written
 from autoscaler.throughput.allocation import Allocation
-from autoscaler.throughput.fit import Fitted, Observation, fit
+from autoscaler.throughput.fit import Fitted, fit
+from autoscaler.throughput.observation import Observation
 from tests.autoscaler.allocations import allocation, allocations, rooms, words
 
 FREE = Freedom(cpu=16.0, servers=(1, 8), workers=(1, 8), batch=(1, 512))
 CLUSTER = Resources(32, 128, 512)
-BUDGETS = (Budget("training", CLUSTER), Budget("team", CLUSTER), Budget("cluster", CLUSTER))
+BUDGETS = (Budget(Level.TRAINING, CLUSTER), Budget(Level.TEAM, CLUSTER), Budget(Level.CLUSTER, CLUSTER))
 
 
 def training(**changed: object) -> Training:
@@ -58,7 +61,7 @@ def test_the_candidates_are_those_that_have_room(now: str, free: Freedom, nodes:
 
 shares = st.floats(0.05, 1.0)
 amounts = st.builds(Resources, st.integers(0, 40), st.integers(0, 80), st.integers(0, 200))
-budgets = st.tuples(*[st.builds(Budget, st.just(name), amounts, shares, amounts) for name in ("own", "team", "all")])
+budgets = st.tuples(*[st.builds(Budget, st.just(level), amounts, shares, amounts) for level in Level])
 nodes = st.lists(st.builds(Room, st.integers(0, 8), st.none() | st.integers(0, 64)), min_size=1, max_size=5)
 
 
@@ -112,7 +115,7 @@ def test_each_guard_speaks_for_itself() -> None:
     assert guards(now, training(bottleneck=Bottleneck.STORAGE))["4"] is Guard.BOTTLENECK
     assert guards(now, training(remaining=7000.0))["4"] is Guard.NONE
     assert guards(now, training(remaining=5000.0))["4"] is Guard.PAYBACK  # 2 x 60 s are more than 2 % of it
-    assert guards(now, training(budgets=(Budget("team", CLUSTER, 0.1),)))["4"] is Guard.BUDGET
+    assert guards(now, training(budgets=(Budget(Level.TEAM, CLUSTER, 0.1),)))["4"] is Guard.BUDGET
     quick = consider(now, model(now, exchange=0.01), training(), Past())
     assert {one.guard for one in quick} == {Guard.GAIN}
 
@@ -121,7 +124,7 @@ def test_a_nodes_cpus_come_with_its_gpus_as_far_as_the_dominant_share_goes() -> 
     """A fourth of the cluster's GPUs may have a fourth of its cores."""
     now = allocation("8 c2")
     known = training(
-        freedom=Freedom(can_move=False, cpu=16.0), rooms=rooms("8/64"), budgets=(Budget("training", CLUSTER, 0.25),)
+        freedom=Freedom(can_move=False, cpu=16.0), rooms=rooms("8/64"), budgets=(Budget(Level.TRAINING, CLUSTER, 0.25),)
     )
     found = {words(one.candidate.allocation): one.guard for one in consider(now, model(now, 0.02, 0.6), known, Past())}
     assert found == {"8 c3": Guard.NONE, "8 c4": Guard.NONE, "8 c8": Guard.BUDGET}
@@ -139,7 +142,7 @@ def test_more_cpu_in_place_costs_no_restart() -> None:
 
 def test_a_change_is_told_with_what_is_expected_of_it_and_what_speaks_against_it() -> None:
     now = allocation("1+1+1+1")
-    best, other = consider(now, model(now), training(budgets=(Budget("team", CLUSTER, 0.1),)), Past())
+    best, other = consider(now, model(now), training(budgets=(Budget(Level.TEAM, CLUSTER, 0.1),)), Past())
     assert told(best, now).startswith("its 4 GPUs on 1 node instead of 4: expected +")
     assert told(best, now).endswith("; it does not keep the budget of the team")
     assert told(other, now).startswith("its 4 GPUs on 2 nodes instead of 4: expected ")
@@ -197,6 +200,61 @@ def test_a_course_comes_to_rest_within_its_moves(steps: list[float | None], fail
     assert course.is_resting
     assert course.past.moves <= DEFAULT.moves
     assert course.wanted == course.now
+
+
+def test_of_changes_about_as_good_the_one_that_takes_least_is_tried() -> None:
+    """Its input takes a fifth longer than its computation: twice the cores are enough."""
+    now = allocation("2 c4")
+    known = training(freedom=Freedom(can_move=False, cpu=16.0), rooms=rooms("2/64"))
+    one = chosen(consider(now, model(now, 0.02, 0.17), known, Past()))
+    assert one is not None
+    assert words(one.candidate.allocation) == "2 c8"
+    assert words(consider(now, model(now, 0.02, 0.17), known, Past())[0].candidate.allocation) == "2 c16"
+
+
+def test_a_training_that_rests_measures_again_when_it_is_told_to() -> None:
+    course, _ = lived(TRUTH, training(rooms=rooms("1 1 1 1")))
+    assert (words(course.now), course.past.moves) == ("1+1+1+1", 0)
+    woken, had = again(course), course.now
+    for at in range(60):
+        woken, _ = follow(woken, Seen(had, TRUTH[words(had)] * (1 + 0.02 * math.sin(at))), training(), (), SHORT)
+        had = woken.wanted
+    assert words(woken.now) == "4"
+
+
+def test_windows_with_an_allocation_that_it_was_not_to_have_judge_nothing() -> None:
+    """It was evicted, and runs elsewhere: neither what it had nor the change."""
+    course, said = Course(allocation("1+1+1+1")), list[Decision]()
+    for at in range(SHORT.longest + 1):
+        had = course.now if course.wanted == course.now else allocation("3+1")
+        course, decision = follow(course, Seen(had, 1.0 if had == course.now else 0.1), training(), (), SHORT)
+        said.append(decision)
+        if decision is Decision.ROLL_BACK:
+            assert at == SHORT.terms.before - 1 + SHORT.start
+            return
+    raise AssertionError(said)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.none() | st.floats(0.1, 10.0), min_size=60, max_size=60), st.integers(0, 59))
+def test_a_course_goes_on_from_what_was_written_of_it(steps: list[float | None], at: int) -> None:
+    known = training(freedom=FREE)
+    whole = again_read = Course(allocation("1+1+1+1 c4"))
+    for place, one in enumerate(steps):
+        if place == at:
+            again_read = restored(json.loads(json.dumps(written(again_read), allow_nan=False)))
+        whole, said = follow(whole, Seen(whole.wanted, one), known, (), SHORT)
+        again_read, said_again = follow(again_read, Seen(again_read.wanted, one), known, (), SHORT)
+        assert said == said_again
+    assert again_read == whole
+
+
+def test_the_reports_of_a_window_are_the_mean_step_with_the_exchange_itself_and_the_wait() -> None:
+    """The worker that waits least for the others tells the exchange itself."""
+    now = allocation("1+1")
+    reports = Window((Worker(1.0, 0.1, 0.4), Worker(1.0, 0.3, 0.2)))
+    assert of_reports(reports, now) == Seen(now, 1.0, 0.2, pytest.approx(0.2))
+    assert of_reports(Window(), now) == Seen(now, None)
 
 
 def test_nothing_is_worth_a_try_without_a_candidate() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from autoscaler.throughput.allocation import Allocation, AllocationError
 from autoscaler.throughput.estimate import Noise, gains, step_seconds
-from autoscaler.throughput.fit import Fitted, Observation, ObservationError, fit, observed, prior
+from autoscaler.throughput.fit import Fitted, fit, prior
+from autoscaler.throughput.observation import Observation, ObservationError, observed
 from autoscaler.throughput.ratios import Pair, ratio, translated
 from autoscaler.throughput.terms import COUNT, NAMES, columns, times
 from tests.autoscaler.allocations import allocation, allocations
@@ -104,7 +105,7 @@ def test_planted_coefficients_lie_within_the_stated_error() -> None:
     ])  # fmt: skip
     inside = np.abs(off) < 2
     assert inside.mean() > 0.87
-    assert inside.mean(axis=0).min() > 0.75, dict(zip(NAMES, inside.mean(axis=0), strict=True))
+    assert inside.mean(axis=0).min() > 0.78, dict(zip(NAMES, inside.mean(axis=0), strict=True))
 
 
 def test_expected_gains_of_what_was_not_seen_lie_within_their_error() -> None:

@@ -7,6 +7,8 @@ Imports nothing of what re-allocates. Sources:
   server is spread, as nothing between was measured.
 - The T4 tables of Pollux: step and exchange times by GPUs on each node, and batch of a GPU.
 - Parameter servers with assumed coefficients, after the form of Optimus (EuroSys'18).
+- CPU for the input: how many times as fast models run with all the CPU that they can use as with 3 cores a GPU, as
+  Synergy (OSDI'22) measured; that the input's time is inverse to the cores is assumed.
 """
 
 import csv
@@ -33,46 +35,58 @@ ASSUMED_RESTART = 120.0  # s, where none was measured
 # Parts of a computation of 1 s: workers over servers, each worker, each server.
 SERVERS = {"light": (0.05, 0.01, 0.01), "mid": (0.4, 0.01, 0.01), "heavy": (1.2, 0.01, 0.01)}
 MOST_SERVERS = 8
+FED = {"AlexNet": 2.94, "ShuffleNet": 2.89, "M5": 2.5, "ResNet-18": 2.4, "MobileNet": 1.55, "ResNet-50": 1.15}
+FEW_CORES, NODE_CORES = 3.0, 12.0  # of a worker with one GPU at the start; of a node for each GPU
+CORES = (FEW_CORES, 4.5, 6.0, 9.0, NODE_CORES)
 T4_NODES, T4_NODE_GPUS = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of a step without noise, s. exchange None: it was not measured, and is not reported."""
+    """Of a step without noise, s. exchange, wait (for input) None: it is not known, and is not reported."""
 
     step: float
     exchange: float | None = None
+    wait: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a training may have: GPUs on each node, parameter servers, and cores of a worker where they matter."""
+
+    placement: Placement
+    servers: int = 0
+    cores: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One training. known: GPUs on each node and parameter servers -> its times; else: of a placement not in it."""
+    """One training. known: its times; spread: those with any placement that is not known."""
 
     source: str
     model: str
     batch: int  # examples of one GPU
-    start: Placement
-    known: Mapping[tuple[Placement, int], Times]
-    spread: Times | None = None  # of any placement that is not known
+    start: Given
+    known: Mapping[Given, Times]
+    spread: Times | None = None
     restart: float = ASSUMED_RESTART  # s
     node_gpus: int = 8
-    servers: int = 0
 
     @property
     def gpus(self) -> int:
         """It has so many at its start, and its budget is so many."""
-        return sum(self.start)
+        return sum(self.start.placement)
 
-    def times(self, placement: Placement, servers: int = 0) -> Times:
+    def times(self, given: Given) -> Times:
         """Of a step. Raises BenchmarkError for what nobody measured."""
-        found = self.known.get((placement, servers), self.spread)
+        found = self.known.get(given, self.spread)
         if found is None:
-            raise BenchmarkError(f"{self.source}, {self.model}: no step time with {placement} and {servers} servers")
+            raise BenchmarkError(f"{self.source}, {self.model}: no step time with {given}")
         return found
 
-    def gain(self, placement: Placement, servers: int = 0) -> float:
+    def gain(self, given: Given) -> float:
         """Of the true speed over that at the start, as a part."""
-        return self.times(self.start, self.servers).step / self.times(placement, servers).step - 1
+        return self.times(self.start).step / self.times(given).step - 1
 
 
 def gavel(data: Path, gpu_model: str, counts: tuple[int, ...] = COUNTS) -> tuple[Case, ...]:
@@ -89,7 +103,7 @@ def gavel(data: Path, gpu_model: str, counts: tuple[int, ...] = COUNTS) -> tuple
             continue
         model, batch = _model(job)
         one, others = (Times(count / min(speed, count * alone)) for speed in (close, spread))
-        found.append(Case(f"Gavel {gpu_model}", model, batch, (1,) * count, {((count,), 0): one}, others))
+        found.append(Case(f"Gavel {gpu_model}", model, batch, Given((1,) * count), {Given((count,)): one}, others))
     return tuple(found)
 
 
@@ -103,7 +117,9 @@ def pollux(data: Path) -> tuple[Case, ...]:
             for batch in application.measured[(1,) * count][0]:
                 known = _known(application, placements, int(batch))
                 if known is not None:
-                    case = Case("T4", model, int(batch), (1,) * count, known, None, application.restart_seconds, 4)
+                    case = Case(
+                        "T4", model, int(batch), Given((1,) * count), known, None, application.restart_seconds, 4
+                    )
                     found.append(case)
     return tuple(found)
 
@@ -115,10 +131,22 @@ def with_servers() -> tuple[Case, ...]:
         for workers in COUNTS:
             start = (1,) * workers
             known = {
-                (start, servers): _with_servers(over * workers / servers + each * workers + server * servers)
+                Given(start, servers): _with_servers(over * workers / servers + each * workers + server * servers)
                 for servers in range(1, MOST_SERVERS + 1)
             }
-            found.append(Case("parameter servers", model, 32, start, known, servers=1))
+            found.append(Case("parameter servers", model, 32, Given(start, 1), known))
+    return tuple(found)
+
+
+def starved() -> tuple[Case, ...]:
+    """One GPU with 3 cores, of a node with 12 for each GPU; more comes in place, without a restart."""
+    found = []
+    for model, fed in FED.items():
+        known = {
+            Given((1,), 0, cores): Times(max(1.0, fed * FEW_CORES / cores), 0.0, max(fed * FEW_CORES / cores - 1, 0.0))
+            for cores in CORES
+        }
+        found.append(Case("CPU", model, 64, Given((1,), 0, FEW_CORES), known, restart=0.0))
     return tuple(found)
 
 
@@ -153,8 +181,8 @@ def pollux_trace(data: Path) -> tuple[Counter[str], tuple[tuple[Case, int], ...]
         placements = {start, *(_packed(count, together) for together in fit)}
         shapes = {one: tuple(sorted(one)) for one in placements}  # the tables have the fullest node last
         batch = min(math.ceil(examples / count), *(application.most_local(one) for one in shapes.values()))
-        times = {(one, 0): _times(application, shape, batch) for one, shape in shapes.items()}
-        case = Case("T4", model, batch, start, times, None, application.restart_seconds, T4_NODE_GPUS)
+        times = {Given(one): _times(application, shape, batch) for one, shape in shapes.items()}
+        case = Case("T4", model, batch, Given(start), times, None, application.restart_seconds, T4_NODE_GPUS)
         found.append((case, jobs))
     return alone, tuple(found)
 
@@ -170,32 +198,29 @@ def _times(application: Application, placement: Placement, batch: int) -> Times:
 
 
 def noise(case: Case, seed: int, index: int, windows: int, runs: int) -> tuple[Floats, Floats]:
-    """Factors of computation and of exchange, each [windows, runs]; of a step as a whole the first alone."""
+    """Factors of computation, and of exchange and input, each [windows, runs]; unsplit steps have the first alone."""
     rng = np.random.default_rng([seed, index, case.gpus])
     return correlated(rng, windows, runs, NOISE), correlated(rng, windows, runs, NOISE)
 
 
 def shown(times: Times, computing: float, exchanging: float) -> Times:
     """What a window shows under this noise."""
-    if times.exchange is None:
-        return Times(times.step * computing)
-    exchange = times.exchange * exchanging
-    return Times((times.step - times.exchange) * computing + exchange, exchange)
+    parts = [None if part is None else part * exchanging for part in (times.exchange, times.wait)]
+    rest = times.step - (times.exchange or 0.0) - (times.wait or 0.0)
+    return Times(rest * computing + sum(part or 0.0 for part in parts), *parts)
 
 
 def _with_servers(exchange: float) -> Times:
     return Times(1.0 + exchange, exchange)
 
 
-def _known(
-    application: Application, placements: list[Placement], batch: int
-) -> Mapping[tuple[Placement, int], Times] | None:
-    known: dict[tuple[Placement, int], Times] = {}
+def _known(application: Application, placements: list[Placement], batch: int) -> Mapping[Given, Times] | None:
+    known: dict[Given, Times] = {}
     for placement in placements:
         batches = application.measured[placement][0]
         if not batches.min() <= batch <= batches.max():
             return None
-        known[tuple(sorted(placement, reverse=True)), 0] = _times(application, placement, batch)
+        known[Given(tuple(sorted(placement, reverse=True)))] = _times(application, placement, batch)
     return known
 
 

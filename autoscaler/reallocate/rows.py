@@ -1,0 +1,68 @@
+"""The course of a training as plain values that JSON has, and back, so that another process goes on from a row."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from autoscaler.experiment.experiment import restored as experiment_of
+from autoscaler.experiment.experiment import written as experiment_row
+from autoscaler.reallocate.budgets import Level
+from autoscaler.reallocate.candidates import Axis, Candidate
+from autoscaler.reallocate.choice import Considered, Guard, Past
+from autoscaler.reallocate.course import Course, Seen
+from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.estimate import Estimate
+from autoscaler.throughput.observation import Observation
+
+
+def written(course: Course) -> dict[str, Any]:
+    """Of what `restored` makes the same course."""
+    change = course.change
+    tabu = sorted(course.past.tabu, key=lambda one: (one.gpus, one.workers, one.batch, one.cpu, one.servers))
+    return {
+        "now": asdict(course.now),
+        "experiment": experiment_row(course.experiment),
+        "change": None
+        if change is None
+        else {
+            "axis": change.candidate.axis.value,
+            "allocation": asdict(change.candidate.allocation),
+            "gain": change.gain.value,
+            "error": change.gain.error,
+            "cost": change.cost,
+            "guard": change.guard.value,
+            "budget": None if change.budget is None else change.budget.value,
+        },
+        "windows": [asdict(one) for one in course.windows],
+        "seen": [asdict(one) for one in course.seen],
+        "tabu": [asdict(one) for one in tabu],
+        "moves": course.past.moves,
+        "is_resting": course.is_resting,
+    }
+
+
+def restored(row: Mapping[str, Any]) -> Course:
+    """What `written` wrote. Raises KeyError, TypeError or ValueError where it did not."""
+    return Course(
+        _allocation(row["now"]),
+        experiment_of(row["experiment"]),
+        None if row["change"] is None else _change(row["change"]),
+        tuple(Seen(**{**one, "allocation": _allocation(one["allocation"])}) for one in row["windows"]),
+        tuple(Observation(**{**one, "allocation": _allocation(one["allocation"])}) for one in row["seen"]),
+        Past(frozenset(_allocation(one) for one in row["tabu"]), int(row["moves"])),
+        bool(row["is_resting"]),
+    )
+
+
+def _change(row: Mapping[str, Any]) -> Considered:
+    return Considered(
+        Candidate(Axis(row["axis"]), _allocation(row["allocation"])),
+        Estimate(float(row["gain"]), float(row["error"])),
+        float(row["cost"]),
+        Guard(row["guard"]),
+        None if row["budget"] is None else Level(row["budget"]),
+    )
+
+
+def _allocation(row: Mapping[str, Any]) -> Allocation:
+    return Allocation(**{**row, "gpus": tuple(row["gpus"])})
