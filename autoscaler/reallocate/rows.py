@@ -1,7 +1,7 @@
 """The course of a training as plain values that JSON has, and back, so that another process goes on from a row."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from autoscaler.experiment.experiment import restored as experiment_of
@@ -33,7 +33,7 @@ def written(course: Course) -> dict[str, Any]:
             "guard": change.guard.value,
             "budget": None if change.budget is None else change.budget.value,
         },
-        "windows": [asdict(one) for one in course.windows],
+        "windows": [[one.step, one.exchange, one.wait] for one in course.windows],  # all with what it is to have
         "seen": [asdict(one) for one in course.seen],
         "tabu": [asdict(one) for one in tabu],
         "moves": course.past.moves,
@@ -43,15 +43,16 @@ def written(course: Course) -> dict[str, Any]:
 
 def restored(row: Mapping[str, Any]) -> Course:
     """What `written` wrote. Raises KeyError, TypeError or ValueError where it did not."""
-    return Course(
+    course = Course(
         _allocation(row["now"]),
         experiment_of(row["experiment"]),
         None if row["change"] is None else _change(row["change"]),
-        tuple(Seen(**{**one, "allocation": _allocation(one["allocation"])}) for one in row["windows"]),
+        (),
         tuple(Observation(**{**one, "allocation": _allocation(one["allocation"])}) for one in row["seen"]),
         Past(frozenset(_allocation(one) for one in row["tabu"]), int(row["moves"])),
         bool(row["is_resting"]),
     )
+    return replace(course, windows=tuple(Seen(course.wanted, *one) for one in row["windows"]))
 
 
 def _change(row: Mapping[str, Any]) -> Considered:

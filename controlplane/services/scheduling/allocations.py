@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from autoscaler.bottleneck.window import Bottleneck, Window
-from autoscaler.reallocate.budgets import Budget, Resources
+from autoscaler.bottleneck.window import Bottleneck
+from autoscaler.reallocate.budgets import Budget, Level, Resources
 from autoscaler.reallocate.candidates import Freedom, Room
 from autoscaler.reallocate.choice import Training
 from autoscaler.throughput.allocation import Allocation
@@ -66,16 +66,6 @@ def cores(cpu: float) -> Cores:
     return milli // CORE if milli % CORE == 0 else f"{milli}m"
 
 
-def step(window: Window) -> tuple[float | None, float | None, float | None]:
-    """Means of a step over its workers, and of its exchange (that of the worker that waits least) and wait; s."""
-    if not window.workers:
-        return None, None, None
-    syncs = [worker.sync for worker in window.workers if worker.sync is not None]
-    waits = [worker.data_wait for worker in window.workers if worker.data_wait is not None]
-    mean = sum(worker.step for worker in window.workers) / len(window.workers)
-    return mean, min(syncs, default=None), sum(waits) / len(waits) if waits else None
-
-
 def training(
     workload: Workload, now: Allocation, members: Iterable[Place], at: float, bottleneck: Bottleneck | None
 ) -> Training:
@@ -102,9 +92,9 @@ def training(
         freedom=Freedom(can_move=False, cpu=now.of_worker * min(each, default=0.0)),
         rooms=rooms,
         budgets=(
-            Budget("training", capacity, _part(now.total, capacity.gpus)),
-            Budget("team", capacity, _part(nominal / WHOLE, capacity.gpus), _sum(held, workload.team_id)),
-            Budget("cluster", capacity, 1.0, _sum(held)),
+            Budget(Level.TRAINING, capacity, _part(now.total, capacity.gpus)),
+            Budget(Level.TEAM, capacity, _part(nominal / WHOLE, capacity.gpus), _sum(held, workload.team_id)),
+            Budget(Level.CLUSTER, capacity, 1.0, _sum(held)),
         ),
         remaining=remaining(workload, at),
         restart=0.0,

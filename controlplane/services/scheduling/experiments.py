@@ -17,8 +17,9 @@ from autoscaler.experiment.experiment import Phase as Step
 from autoscaler.reallocate.candidates import Freedom
 from autoscaler.reallocate.choice import Past, Training, consider, told
 from autoscaler.reallocate.constants import DEFAULT, Constants
-from autoscaler.reallocate.course import Course, Seen, follow, model
+from autoscaler.reallocate.course import Course, Seen, again, follow, of_reports
 from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.fit import fit
 from controlplane.domain import coursestate
 from controlplane.domain.coursestate import Kept
 from controlplane.jobspec.spec import SpecError
@@ -105,7 +106,7 @@ def _counted(one: _Now) -> tuple[Kept, bool]:
         kept = Kept(one.workload.attempt, Course(one.now, past=_overruled(one, kept.course)))
         one = replace(one, row=None)
     if kept.course.is_resting and kept.bottleneck is not named:
-        kept = replace(kept, course=_fresh(kept.course), bottleneck=None)
+        kept = replace(kept, course=again(kept.course), bottleneck=None)
     return _followed(one, kept)
 
 
@@ -142,28 +143,32 @@ def _followed(one: _Now, kept: Kept) -> tuple[Kept, bool]:
     if measured.phase is Step.BEFORE and len(measured.before) + 1 >= LIMITS.terms.before:
         training = allocations.training(one.workload, one.now, one.members, one.at, named)
     course, decision = follow(before, _seen(one, kept), training, constants=one.constants)
-    if decision is Decision.CHANGE or (course.is_resting and not before.is_resting):
-        fitted = model(course)
-        offers = () if fitted is None else consider(before.now, fitted, training, before.past, one.constants)
+    if course.seen and (decision is Decision.CHANGE or (course.is_resting and not before.is_resting)):
+        offers = consider(before.now, fit(course.seen), training, before.past, one.constants)
         kept = replace(kept, told=tuple(told(offer, before.now) for offer in coursestate.best(offers)))
     kept = replace(kept, course=course, bottleneck=named if course.is_resting else None)
     if decision is Decision.CHANGE:
         return _begin(one, replace(kept, course=before), course)
     if decision is Decision.WAIT or one.row is None:
         return kept, False
-    judged = course.ended or Experiment()
-    one.row.windows = len(judged.after)
-    if judged.after:
-        one.row.gain, one.row.gain_error = judged.judged.gain, judged.judged.error
+    _finish(one, one.row, before, course, decision)
+    return kept, True
+
+
+def _finish(one: _Now, row: Row, before: Course, course: Course, decision: Decision) -> None:
+    """Write what became of a change, and take it back unless it is kept."""
+    ended = course.ended or Experiment()
+    row.windows = len(ended.after)
+    if ended.after:
+        row.gain, row.gain_error = ended.judged.gain, ended.judged.error
     if decision is Decision.KEEP:
-        _end(one.row, Status.KEPT, one.at, one.row.message)
+        _end(row, Status.KEPT, one.at, row.message)
         _tell(one, "ChangeKept")
     elif before.experiment.phase is Step.CHANGING and one.now == before.now:
-        _end(one.row, Status.REFUSED, one.at, NOT_GIVEN)
+        _end(row, Status.REFUSED, one.at, NOT_GIVEN)
     else:
-        _end(one.row, Status.ROLLED_BACK, one.at, one.row.message)
+        _end(row, Status.ROLLED_BACK, one.at, row.message)
         _give(one, course.now, "ChangeRolledBack")
-    return kept, True
 
 
 def _seen(one: _Now, kept: Kept) -> Seen:
@@ -174,7 +179,7 @@ def _seen(one: _Now, kept: Kept) -> Seen:
     has_failed = one.row is not None and is_stopped
     if is_resizing:
         return Seen(course.now, None, has_failed=has_failed)
-    return Seen(one.now, *allocations.step(one.looked.window), has_failed=has_failed)
+    return replace(of_reports(one.looked.window, one.now), has_failed=has_failed)
 
 
 def _begin(one: _Now, kept: Kept, course: Course) -> tuple[Kept, bool]:
@@ -237,4 +242,4 @@ def _end(row: Row | None, status: Status, at: float, message: str) -> None:
 
 def _fresh(course: Course) -> Course:
     """Measured anew, with what was seen and tried so far."""
-    return replace(course, experiment=Experiment(), change=None, windows=(), is_resting=False)
+    return replace(course, experiment=Experiment(), change=None, windows=())
