@@ -16,7 +16,7 @@ from controlplane.queries.workloads import diagnosis, experiments, measured, sta
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.workloadrows import starts_after
 from controlplane.services.workloads.samples import PERIOD as SAMPLE_SECONDS
-from frontend import answers, charts, forms, suggestions, words
+from frontend import answers, charts, forms, suggestions, trainingwords, words
 from scheduler.model.workload import ENDED, WAITING, Kind, Phase
 
 TABS = (
@@ -207,13 +207,13 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
     if known is None:
         return {"known": None, "silent": diagnosis.SILENT} | tried
     found = known.diagnosis
-    told = ((words.LEVELS[name], getattr(found.levels, name)) for name in diagnosis.LEVELS)
+    told = ((trainingwords.LEVELS[name], getattr(found.levels, name)) for name in diagnosis.LEVELS)
     return {
         "known": known,
-        "title": words.BOTTLENECKS[found.bottleneck] if found.bottleneck else "Not known yet",
+        "title": trainingwords.BOTTLENECKS[found.bottleneck] if found.bottleneck else "Not known yet",
         "evidence": [
             {
-                "title": words.BOTTLENECKS[one],
+                "title": trainingwords.BOTTLENECKS[one],
                 "removable": evidence.removable,
                 "percent": round(100 * diagnosis.strength(evidence.odds)),
             }
@@ -227,7 +227,7 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
 def _tried(request: HttpRequest, w: Any) -> dict[str, Any]:
     """What would make it faster, and what was tried for that."""
     rows = [
-        {"e": one, "tone": words.STATUSES[one.status][0], "told": words.STATUSES[one.status][1],
+        {"e": one, "tone": trainingwords.STATUSES[one.status][0], "told": trainingwords.STATUSES[one.status][1],
          "expected": experiments.part(one.expected), "gain": experiments.part(one.gain)}
         for one in experiments.of(w)
     ]  # fmt: skip
@@ -236,7 +236,7 @@ def _tried(request: HttpRequest, w: Any) -> dict[str, Any]:
     return {
         "recommended": experiments.recommended(w),
         "tried": rows,
-        "reallocation": words.REALLOCATION[w.team.reallocation],
+        "reallocation": trainingwords.REALLOCATION[w.team.reallocation],
         "may_take_back": newest is not None and may and Phase(w.phase) not in ENDED,
     }
 

@@ -201,25 +201,6 @@ _TONE_OF_KIND = {
 }
 
 
-def gain(ratio: float) -> str:
-    """A part of the speed more or less: `+38 %`."""
-    return f"{100 * ratio:+.0f}\u00a0%"
-
-
-REALLOCATION = {
-    "off": "Nothing is recommended or changed",
-    "recommend": "What would make them faster is said",
-    "automatic": "What would make them faster is tried; what helps is kept, the rest taken back",
-}
-STATUSES = {  # of a change on trial
-    "on_trial": ("accent", "on trial"),
-    "kept": ("ok", "kept"),
-    "rolled_back": ("warn", "rolled back"),
-    "refused": ("bad", "refused"),
-    "unjudged": ("dim", "not judged"),
-}
-
-
 def tone(phase: str) -> str:
     """The colour family of a phase: ok, warn, bad, accent or dim."""
     known = Phase(phase)
@@ -386,22 +367,3 @@ def effect(verb: str, *, is_active: bool, workers: int, unsaved: float | None) -
         "requeue": f"This attempt ends and it is queued again. {loss}",
         "resume": "It is queued again, behind the workloads that have waited in the meantime.",
     }[verb].strip()
-
-
-BOTTLENECKS = {
-    "gpu_compute": "Its GPUs: nothing is wrong",
-    "input_cpu": "Too little CPU for its input",
-    "storage": "Slow storage",
-    "network": "The network between nodes",
-    "parameter_server": "The parameter servers",
-    "too_small": "Too little work for its GPUs",
-    "straggler": "A slow worker",
-}
-LEVELS = {
-    "cpu": "CPU of its workers",
-    "throttled": "Held back by the CPU limit",
-    "disk": "Disk",
-    "nic": "Network",
-    "server_cpu": "CPU of its servers",
-    "gpu": "GPUs",
-}

@@ -239,7 +239,7 @@ class SimulatedCluster:
         return telemetry.workers(self._read(), workloads)
 
     def nodes(self) -> tuple[NodeUse, ...]:
-        """Disks and lines of the nodes that report, by what trainings read and exchange."""
+        """Disks and lines of the nodes that report."""
         return telemetry.nodes(self._read())
 
     def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
@@ -247,10 +247,8 @@ class SimulatedCluster:
         return ()
 
     def services(self, objectives: Mapping[str, float | None] | Sequence[str]) -> tuple[ServiceUse, ...]:
-        """Load and latency of these services; one that never answered is left out.
-
-        Requests count against the objectives given here from the first time that one is given; without, the job files'.
-        """
+        """Load and latency of these services; one that never answered is left out. Requests count against the
+        objectives given here from the first time that one is given; without, the job files'."""
         if isinstance(objectives, Mapping) and requests.are_others(self._read(), objectives):
             with self._writing() as world:
                 requests.hold_to(world, objectives)

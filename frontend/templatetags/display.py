@@ -16,12 +16,12 @@ from django.utils.safestring import SafeString
 
 from autoscaler.sla import Standing
 from controlplane.queries.audit import retention
-from frontend import drawing, lab, words
+from frontend import drawing, lab, trainingwords, words
 
 register = template.Library()
 for _filter in (
-    words.gpus, words.gpu_hours, words.percent, words.gain, words.duration, words.latency, words.memory, words.cores,
-    words.exact, words.tone, words.iso, words.burn,
+    words.gpus, words.gpu_hours, words.percent, trainingwords.gain, words.duration, words.latency, words.memory,
+    words.cores, words.exact, words.tone, words.iso, words.burn,
 ):  # fmt: skip
     register.filter(_filter.__name__, _filter)
 

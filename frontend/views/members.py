@@ -16,7 +16,7 @@ from controlplane.queries.accounts import accounts as queries
 from controlplane.services.accounts import members, service_accounts, tokens
 from controlplane.services.errors import Refused
 from controlplane.services.tenancy import teams
-from frontend import words
+from frontend import trainingwords
 from frontend.answers import answer, roles, signed_in
 from frontend.forms import FormField
 from frontend.views.settings import read_token_form, revoke_question, token_fields
@@ -76,11 +76,11 @@ def save_reallocation(request: HttpRequest, team: str) -> HttpResponse:
     of, wanted = _team(request, team, access.Verb.MANAGE), request.POST.get("reallocation", "")
 
     def work() -> str:
-        if wanted not in words.REALLOCATION:
-            known = ", ".join(words.REALLOCATION)
+        if wanted not in trainingwords.REALLOCATION:
+            known = ", ".join(trainingwords.REALLOCATION)
             raise Refused(422, "Invalid", "reallocation", f"reallocation must be one of: {known}.")
         teams.change(team=of, shares_with_others=None, reallocation=wanted, actor=_actor(request))
-        return f"Trainings of {of}: {words.REALLOCATION[wanted].lower()}."
+        return f"Trainings of {of}: {trainingwords.REALLOCATION[wanted].lower()}."
 
     return _done(request, of, "", work)
 
@@ -220,7 +220,7 @@ def _page(request: HttpRequest, team: "Team", form: str = "", refused: Refused |
         "inherited": queries.inherited(team.name),
         "accounts": [queries.service_account_row(one) for one in accounts],
         "roles": ROLES,
-        "reallocation": tuple(words.REALLOCATION.items()),
+        "reallocation": tuple(trainingwords.REALLOCATION.items()),
         "adding": _fields(ADDING, "username", "User name", "The name used to sign in.", request.POST, form, refused),
         "making": _fields(MAKING, "name", "Name", "Such as github-actions.", request.POST, form, refused),
         "fault": refused.message if refused and (not form or refused.field not in ("username", "name", "role")) else "",

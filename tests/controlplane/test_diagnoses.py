@@ -195,8 +195,8 @@ def test_what_is_remembered_comes_back_as_it_was(windows: list[Window]) -> None:
 
 def test_every_bottleneck_has_its_words() -> None:
     from autoscaler.bottleneck.advice import HELPS, WAITS
-    from frontend import words
+    from frontend import trainingwords
 
     assert WAITS.keys() == HELPS.keys() == set(Bottleneck)
-    assert words.BOTTLENECKS.keys() == {one.value for one in Bottleneck}
-    assert words.LEVELS.keys() == set(diagnosis.LEVELS)
+    assert trainingwords.BOTTLENECKS.keys() == {one.value for one in Bottleneck}
+    assert trainingwords.LEVELS.keys() == set(diagnosis.LEVELS)

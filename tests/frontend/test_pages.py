@@ -3,18 +3,12 @@ from typing import Any
 import pytest
 from django.urls import URLPattern
 
-from autoscaler.bottleneck.detect import Diagnosis, Evidence
-from autoscaler.bottleneck.window import Bottleneck, Levels
-from autoscaler.reallocate.course import Course
-from autoscaler.throughput.allocation import Allocation
-from controlplane.domain import coursestate, diagnosisstate
-from controlplane.domain.coursestate import Kept
-from controlplane.models import ClusterState, Experiment, Membership, TrainingDiagnosis, User, Workload
+from controlplane.models import ClusterState, Membership, User, Workload
 from controlplane.queries.workloads.whatif import turns
 from frontend import urls
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
-from tests.frontend.factory import NOW, World, document
+from tests.frontend.factory import World, document
 
 PAGES = (
     "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/teams/", "/usage/", "/usage/?view=table&group=pool",
@@ -95,46 +89,6 @@ def test_every_phase_has_every_tab(world: World, visit: Visit, tab: str) -> None
     assert len(seen) >= 10
     for phase, uid in seen.items():
         assert client.get(f"/workloads/{uid}/?tab={tab}").status_code == 200, phase
-
-
-def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
-    w = world.add(document("training", "slow", "nlp"), Phase.RUNNING)
-    at = f"/workloads/{w.pk}/?tab=diagnosis"
-    assert "Its program reports no steps" in visit("mel").get(at).content.decode()
-    levels = Levels(cpu=0.97, throttled=0.5, sm=(0.4, 0.5))
-    found = Diagnosis(9, levels, {Bottleneck.INPUT_CPU: Evidence(4.2, 0.3)}, bottleneck=Bottleneck.INPUT_CPU)
-    row = {"attempt": w.attempt, "at": NOW, "since": NOW - 60, "bottleneck": "input_cpu"}
-    TrainingDiagnosis.objects.create(workload=w.pk, state=diagnosisstate.plain(found), **row)
-    page = visit("mel").get(at).content.decode()
-    for said in ("Too little CPU for its input", "Give each worker more CPU.", "CPU of its workers", "97 %", "45 %"):
-        assert said in page
-    assert 'aria-label="80 % of what it takes to name it"' in page
-    assert "What would make it faster" not in page
-    before, after = Allocation((1,), 1, 1, 1.0), Allocation((1,), 1, 1, 4.0)
-    kept = Kept(w.attempt, Course(before), ("8 cores for each worker instead of 4: expected +40 %",))
-    TrainingDiagnosis.objects.update(course=coursestate.plain(kept))
-    Experiment.objects.create(
-        workload=w, attempt=1, axis="cpu", status="kept", begun_at=NOW - 600, ended_at=NOW, expected=0.5,
-        expected_error=0.1, before=coursestate.allocation(before), after=coursestate.allocation(after), gain=0.405,
-        gain_error=0.02, windows=9, message="4 cores for each worker instead of 1",
-    )  # fmt: skip
-    Workload.objects.filter(pk=w.pk).update(cpu_milli=4000)
-    page = visit("mel").get(at).content.decode()
-    for said in (
-        "8 cores for each worker instead of 4: expected +40 %",
-        "+65\xa0%",
-        "+50\xa0%",
-        "kept",
-        "Take the newest",
-    ):
-        assert said in page
-    assert "Take the newest" not in visit("vic").get(at).content.decode()
-    asked = visit("mel").get(f"/workloads/{w.pk}/take-back").content.decode()
-    assert "Each worker gets 1 core again" in asked
-    assert visit("vic").post(f"/workloads/{w.pk}/take-back").status_code == 403
-    chat = Workload.objects.get(name="chat")
-    assert visit("mel").get(f"/workloads/{chat.pk}/take-back").status_code == 404
-    assert "Diagnosis" not in visit("mel").get(f"/workloads/{chat.pk}/").content.decode()
 
 
 def test_a_service_shows_how_it_stands(world: World, visit: Visit) -> None:
