@@ -262,6 +262,7 @@ PROMETHEUS_CA = env.str("PROMETHEUS_CA", "")  # a file of certificates; empty: t
 # made only then takes three times as long to bind (benchmark kubernetes-bind), and one that is there costs nearly
 # nothing: with 2,000 that wait, looking at them takes 15 ms every 5 s.
 PREPARED_WORKLOADS = env.int("WEFT_PREPARED_WORKLOADS", 2000)
+TRAINING_WINDOW_SECONDS = env.float("WEFT_TRAINING_WINDOW_SECONDS", 60.0)  # cluster clock, between looks at trainings
 RESIZE_SECONDS = env.float("WEFT_RESIZE_SECONDS", 300.0)  # cluster clock; then a change of CPU and memory is put back
 SIMULATED_STORE = Path(env.str("WEFT_SIMULATED_STORE", str(DATA_DIR / "cluster.sqlite3")))
 

@@ -44,6 +44,8 @@ RESERVED_ENV = re.compile(
     r"|HIP_VISIBLE_DEVICES|LD_(PRELOAD|AUDIT|LIBRARY_PATH)|KUBERNETES_.*|WEFT_.*",
     re.IGNORECASE,
 )
+# Of those, where the counts of `weft.report` go: a training's own, if it says so (docs/reporter.md).
+REPORT_ENV = ("WEFT_REPORT_PORT", "WEFT_REPORT_ADDRESS", "WEFT_REPORT_FILE")
 RESERVED_PATHS = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
 # A mount at one of these would cover a reserved path.
 ABOVE_RESERVED = tuple(sorted({str(above) for path in RESERVED_PATHS for above in PurePosixPath(path).parents}))
@@ -61,8 +63,13 @@ def _name(value: str) -> str:
     return f". Names that begin with {prefix} are the platform's. Choose another one." if prefix else ""
 
 
+def is_reserved(variable: str) -> bool:
+    """Whether a variable of a container is the platform's alone."""
+    return RESERVED_ENV.fullmatch(variable) is not None and variable not in REPORT_ENV
+
+
 def _variable(value: str) -> str:
-    if RESERVED_ENV.fullmatch(value):
+    if is_reserved(value):
         return ", which is reserved: the platform sets it. Remove it."
     return ""
 

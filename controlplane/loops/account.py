@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from django.conf import settings
+
 from autoscaler.standings import tally
 from controlplane.cluster.port import GpuUse
 from controlplane.domain.retention import SAMPLES
@@ -52,7 +54,8 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
 
 def _note_steps(wiring: Wiring, at: float, uses: Sequence[GpuUse], lease: HeldLease) -> None:
     """Sample what runs, and look at what slows the trainings that report their steps, each when it is due."""
-    periods = {"sampled_at": samples.PERIOD, "diagnosed_at": diagnoses.PERIOD}
+    window = settings.TRAINING_WINDOW_SECONDS
+    periods = {"sampled_at": samples.PERIOD, "diagnosed_at": window}
     due = [name for name, period in periods.items() if at - wiring.kept.get(name, -period) >= period]
     if not due:
         return
@@ -66,7 +69,7 @@ def _note_steps(wiring: Wiring, at: float, uses: Sequence[GpuUse], lease: HeldLe
         parts = (metrics.workers(told), metrics.pods(told), metrics.nodes()) if told else ()
         measured = diagnoses.Measured(steps, *parts)
         seen = diagnoses.note(at=at, trainings=diagnoses.watched(seats), measured=measured, lease=lease)
-        experiments.look(at=at, seen=seen, period=diagnoses.PERIOD, lease=lease)
+        experiments.look(at=at, seen=seen, period=window, lease=lease)
     wiring.kept.update(dict.fromkeys(due, at))
 
 

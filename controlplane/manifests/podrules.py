@@ -10,7 +10,7 @@ from controlplane.adopted import kinds
 from controlplane.cluster.kubernetes import distributed, names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobspec import jobfile
-from controlplane.jobspec.jobfile import RESERVED_ENV, RESERVED_PATHS
+from controlplane.jobspec.jobfile import REPORT_ENV, RESERVED_ENV, RESERVED_PATHS
 from controlplane.manifests import queuedrules
 from controlplane.manifests.cel import OURS, Rule, text, texts
 from controlplane.manifests.site import BASELINE, SCHEDULER, Site
@@ -27,7 +27,7 @@ OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Reserved variables that the builder sets all the same; their values are bound by rules of their own.
-OWN_VARIABLES = (*pods.SHARE_VARIABLES, distributed.ROLE, distributed.ROLE_INDEX)
+OWN_VARIABLES = (*pods.SHARE_VARIABLES, *REPORT_ENV, distributed.ROLE, distributed.ROLE_INDEX)
 HOSTS_OF_ROLE = f"'^{distributed.HOSTS}[A-Z0-9_]{{1,40}}$'"  # CEL
 NORMAL_PATH = r"^(/[^/:\x00-\x1f\x7f]+)+$"
 DOTS = r"/\.\.?(/|$)"

@@ -88,23 +88,23 @@ class Product:
         (made,) = submission.submit_all([Submission(job(name, team, **asked), actor="alice", at=at)])
         return made
 
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Turn the loops until it is so."""
+    def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+        """Turn the loops until it is so, for so long."""
 
         def is_so() -> bool:
             self.turn()
             return condition()
 
-        wait_until(is_so, what, PATIENCE)
+        wait_until(is_so, what, seconds)
 
-    def until_measured(self, condition: Callable[[], bool], what: str) -> None:
+    def until_measured(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Turn the loops, and add up what was measured, until it is so."""
 
         def is_so() -> bool:
             self._round(account)
             return condition()
 
-        self.until(is_so, what)
+        self.until(is_so, what, seconds)
 
     def until_phase(self, workload: Workload, phase: str, attempt: int = 1) -> None:
         """Turn the loops until the workload is there."""

@@ -13,7 +13,7 @@ from controlplane.cluster.kubernetes import distributed, names, volumes
 from controlplane.cluster.port import PodSpec
 from controlplane.domain.addresses import ports
 from controlplane.jobspec import members
-from controlplane.jobspec.jobfile import RESERVED_ENV
+from controlplane.jobspec.jobfile import is_reserved
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
 
@@ -32,6 +32,11 @@ SHARE_VARIABLES = {
     "WEFT_GPU_LIMIT_MILLI": names.LIMIT,
     "WEFT_GPU_MEMORY_MIB": names.GPU_MEMORY,
 }
+# Where `weft.report` serves its counts: in the pod's own network, where the scrape settings of docs/metrics.md ask.
+REPORTS: tuple[Json, ...] = (
+    {"name": "WEFT_REPORT_PORT", "value": "9464"},
+    {"name": "WEFT_REPORT_ADDRESS", "value": "0.0.0.0"},  # noqa: S104 - all addresses of the pod
+)
 CANONICAL = "service.istio.io/canonical-revision"
 SERVICE_ACCOUNT = "default"  # of the team's namespace; it has no rights and its token is not mounted
 
@@ -196,9 +201,9 @@ def _env(pod: PodSpec) -> list[Json]:
     for secret in _mappings(spec.get("secrets")):
         reference = {"name": str(secret["name"]), "key": str(secret["key"])}
         theirs.append({"name": str(secret["env"]), "valueFrom": {"secretKeyRef": reference}})
-    theirs = [variable for variable in theirs if not RESERVED_ENV.fullmatch(variable["name"])]
+    theirs = [variable for variable in theirs if not is_reserved(variable["name"])]
     set_by_them = {variable["name"] for variable in theirs}
-    gang = distributed.env(pod) if spec.get("type") == Kind.TRAINING else []
+    gang = [*distributed.env(pod), *REPORTS] if spec.get("type") == Kind.TRAINING else []
     return [*theirs, *(v for v in gang if v["name"] not in set_by_them), *_devices(pod)]
 
 

@@ -78,7 +78,7 @@ class PrometheusMetrics:
         """Step times of these jobs' newest attempts; a job whose programs report no steps is left out."""
         asked = (queries.STEP, queries.STEP_SECONDS, queries.SAMPLES, queries.DATA_WAIT, queries.SYNC)
         step, seconds, samples, wait, sync = (self._of(query, workloads) for query in asked)
-        newest = _newest(step)
+        newest = _newest([*step, *seconds])  # a reporter counts its steps, and numbers none
         out = []
         for uid in workloads:
             if uid in newest:
@@ -87,7 +87,7 @@ class PrometheusMetrics:
                     TrainingUse(
                         uid,
                         int(newest[uid]),
-                        _rounded(step[key]),
+                        _rounded(step.get(key)),
                         seconds.get(key),
                         samples.get(key),
                         wait.get(key),

@@ -26,7 +26,6 @@ from controlplane.services.workloads.samples import Seat
 from scheduler.model.workload import Kind, Phase
 
 Use = TypeVar("Use", PodUse, WorkerUse)
-PERIOD = 60.0  # s of the cluster's clock between two looks: a rate of its program's counters is over so long
 ACTOR = "loop:account"
 _RUNNING = {"phase": Phase.RUNNING, "kind": Kind.TRAINING}
 _COLUMNS = ("uid", "attempt", "team__name", "name", "cpu_milli", "roles")

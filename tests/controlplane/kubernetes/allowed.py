@@ -10,6 +10,7 @@ from typing import Any
 QUANTITY = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 FORBIDDEN_ENV = re.compile(r"NVIDIA_.*|CUDA_.*|GPU_DEVICE_ORDINAL|ROCR?_.*|HIP_.*|LD_.*|KUBERNETES_.*|WEFT_.*", re.I)
 OF_ROLES = re.compile("WEFT_(ROLE|ROLE_INDEX|HOSTS_.*)$")
+OF_REPORTS = ("WEFT_REPORT_PORT", "WEFT_REPORT_ADDRESS", "WEFT_REPORT_FILE")  # where `weft.report` tells of steps
 DNS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,61})?[A-Za-z0-9]|")
 
@@ -45,7 +46,8 @@ def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
 
 def _devices_are_right(main: dict[str, Any]) -> bool:
     """Without whole GPUs the variable is ours: `void`, or what the pod was bound to."""
-    variables = [v for v in main.get("env", ()) if FORBIDDEN_ENV.fullmatch(v["name"]) and not OF_ROLES.match(v["name"])]
+    env = [v for v in main.get("env", ()) if v["name"] not in OF_REPORTS and not OF_ROLES.match(v["name"])]
+    variables = [v for v in env if FORBIDDEN_ENV.fullmatch(v["name"])]
     if "nvidia.com/gpu" in main["resources"]["limits"]:
         return not variables
     return variables in ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], SHARED)

@@ -71,6 +71,15 @@ def test_what_a_stored_job_file_holds_beside_the_known_fields_stays_out_of_the_p
     assert made["metadata"]["labels"]["internal.weft.dev/rank"] == "0"
 
 
+def test_the_counts_of_a_reporter_are_served_in_the_pod_unless_the_job_file_says_where() -> None:
+    usual = {"WEFT_REPORT_PORT": "9464", "WEFT_REPORT_ADDRESS": "0.0.0.0"}  # noqa: S104 - of the pod
+    assert env(built()).items() >= usual.items()
+    told = env(built(env={"WEFT_REPORT_PORT": "7000", "WEFT_REPORT_FILE": "/report/steps"}))
+    assert told.items() >= (usual | {"WEFT_REPORT_PORT": "7000", "WEFT_REPORT_FILE": "/report/steps"}).items()
+    of_notebook = main(built(type="notebook")).get("env", [])
+    assert not [variable for variable in of_notebook if variable["name"].startswith("WEFT_REPORT")]
+
+
 def test_whole_gpus_are_asked_of_the_device_plugin() -> None:
     pod = built(resources={"gpus": 2, "cpu": "500m", "memory": "1Gi", "extra": {"rdma/hca": 1}})
     wanted = {"cpu": "500m", "memory": "1024Mi", "nvidia.com/gpu": "2", "rdma/hca": "1"}
@@ -245,7 +254,7 @@ def test_tf_config_has_a_list_for_each_role_but_the_evaluators() -> None:
 
 
 def test_a_gang_without_roles_has_no_words_of_them() -> None:
-    assert not [name for name in env(gang(1)) if name.startswith("WEFT_")]
+    assert {name for name in env(gang(1)) if name.startswith("WEFT_")} == {"WEFT_REPORT_PORT", "WEFT_REPORT_ADDRESS"}
     assert not [label for label in gang(1)["metadata"]["labels"] if "role" in label]
 
 

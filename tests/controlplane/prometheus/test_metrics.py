@@ -139,6 +139,13 @@ def test_of_two_attempts_the_newest_is_told(fake: FakePrometheus, metrics: Prome
     assert metrics.training(["w", "v"]) == (TrainingUse("w", 10, 100, 0.25, None, 0.0, 0.125),)
 
 
+def test_a_reporter_that_numbers_no_steps_tells_of_them(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
+    fake.says("step_seconds_total", [({"workload": "w", "attempt": "2"}, "0.5")])
+    fake.says("data_wait", [({"workload": "w", "attempt": "2"}, "0.4")])
+    fake.says("sync", [])
+    assert metrics.training(["w"]) == (TrainingUse("w", 2, None, 0.5, None, 0.4, None),)
+
+
 def test_workers_of_the_newest_attempt_are_told_by_rank(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     def rows(*values: str) -> list[Row]:
         keys = (("9", "0"), ("10", "0"), ("10", "3"), ("10", "x"))
