@@ -110,10 +110,10 @@ def _considered(one: Candidate, gain: Estimate, training: Training, past: Past, 
     against = {
         Guard.MOVES: past.moves >= constants.moves,
         Guard.TABU: one.allocation in past.tabu,
-        Guard.BUDGET: budget is not None,
         Guard.BOTTLENECK: named is not None and one.axis not in HELPS[named],
         Guard.GAIN: gain.part < constants.least_gain,
         Guard.PAYBACK: cost > constants.payback * training.remaining,
+        Guard.BUDGET: budget is not None,
     }
     guard = next((guard for guard, speaks in against.items() if speaks), Guard.NONE)
     return Considered(one, gain, cost, guard, budget if guard is Guard.BUDGET else None)

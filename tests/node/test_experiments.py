@@ -19,6 +19,7 @@ from tests.node import waiting
 from tests.node.product import TEAM, Product
 from weft import reporter
 
+pytestmark = pytest.mark.timeout(600)
 SCRAPE, WINDOW = 0.25, 2.0  # s
 PORT = 9464
 SECONDS = 240.0  # of 12 windows before, and up to 40 after
@@ -47,13 +48,13 @@ def targets(product: Product, node: RealNode, kubernetes: TestCluster, tmp_path:
 
 
 def run(product: Product, node: RealNode, kubernetes: TestCluster, targets: Path, how: str) -> Workload:
-    data = claim(kubernetes, node, names.namespace(TEAM), "program")  # what an image would have
+    data = claim(kubernetes, node, names.namespace(TEAM), f"program-{how}")  # what an image would have
     (data / "weft").mkdir(exist_ok=True)
     shutil.copy(waiting.__file__, data / "waiting.py")
     shutil.copy(reporter.__file__, data / "weft/reporter.py")
     training = product.submit(
         "starved", "", image="registry.example/python:1", command=["python3"], args=["/data/waiting.py", how],
-        volumes=[{"claim": "program", "path": "/data"}],
+        volumes=[{"claim": f"program-{how}", "path": "/data"}],
         resources={"gpus": 1, "cpu": "200m", "memory": "64Mi"},
     )  # fmt: skip
     product.until_phase(training, "Running")
