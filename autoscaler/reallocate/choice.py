@@ -79,7 +79,9 @@ def consider(
     """Every candidate, the best first: by gain, then by what it takes of the cluster."""
     offered = candidates(now, training.freedom, training.rooms, constants)
     expected = gains(fitted, now, [one.allocation for one in offered], training.noise)
-    found = [_considered(one, gain, training, past, constants) for one, gain in zip(offered, expected, strict=True)]
+    found = [
+        _considered(one, now, gain, training, past, constants) for one, gain in zip(offered, expected, strict=True)
+    ]
     return tuple(sorted(found, key=lambda one: (-one.gain.value, *_taken(one.candidate.allocation))))
 
 
@@ -101,11 +103,14 @@ def told(one: Considered, now: Allocation) -> str:
     return f"{_words(one.candidate, now)}: {expected}{against}"
 
 
-def _considered(one: Candidate, gain: Estimate, training: Training, past: Past, constants: Constants) -> Considered:
+def _considered(
+    one: Candidate, now: Allocation, gain: Estimate, training: Training, past: Past, constants: Constants
+) -> Considered:
     is_free = one.axis is Axis.CPU and training.cpu_in_place
     slower = 0.5 * math.erfc(gain.value / max(gain.error, 1e-9) / math.sqrt(2))
     cost = 2 * (0.0 if is_free else training.restart) + slower * constants.slow_windows * constants.window
-    budget = broken(training.budgets, one.allocation)
+    takes_more = any(more > less for more, less in zip(_taken(one.allocation), _taken(now), strict=True))
+    budget = broken(training.budgets, one.allocation) if takes_more else None  # a re-cut is always allowed
     named = training.bottleneck
     against = {
         Guard.MOVES: past.moves >= constants.moves,

@@ -31,6 +31,7 @@ class Starved(NoMetrics):
 
     cluster: Any = None
     seconds: Seconds = lambda cores: 2.0 / cores
+    sync: float = 0.02  # of a step
 
     def training(self, workloads: Any) -> tuple[TrainingUse, ...]:
         found = []
@@ -40,7 +41,11 @@ class Starved(NoMetrics):
                 attempt = max(pod.attempt for pod in self.cluster.pods.values() if pod.workload == uid)
                 noise = 1.0 + 0.01 * (hash((uid, self.cluster.at)) % 3)
                 took = self.seconds(cores) * noise
-                found.append(TrainingUse(uid, attempt, 7, took, None, max(1 - 0.2 / took, 0.0), 0.02))
+                found.append(
+                    TrainingUse(
+                        uid, attempt, 7, took, None, max(1 - 0.2 / took, 0.0) if self.sync < 0.1 else 0.0, self.sync
+                    )
+                )
         return tuple(found)
 
     def pods(self, workloads: Any) -> tuple[PodUse, ...]:
@@ -134,6 +139,22 @@ def test_where_a_team_wants_to_be_told_only_nothing_is_changed(world: World) -> 
     assert cpu(training) == 1000
     told = coursestate.kept_of(TrainingDiagnosis.objects.get(pk=training.pk).course).told
     assert told[0].startswith("16 cores for each worker instead of 1: expected +")
+
+
+def test_that_it_would_be_faster_on_fewer_nodes_is_told_and_not_done(world: World) -> None:
+    """It exchanges for most of a step; its team owns nothing, but a move takes nothing more."""
+    want("automatic")
+    Quota.objects.update(nominal=0)
+    world.metrics.seconds = lambda cores: 1.0
+    world.metrics.sync = 0.6
+    training = world.submit("fit", workers=2, resources={"gpus": 2, "cpu": 4, "memory": "1Gi"})
+    world.run(training, "a", "b")
+    world.later(100 * 3600)
+    pass_minutes(world, 14)
+    (told, *_) = coursestate.kept_of(TrainingDiagnosis.objects.get(pk=training.pk).course).told
+    assert told.startswith("its 4 GPUs on 1 node instead of 2: expected +")
+    assert "budget" not in told
+    assert not Experiment.objects.exists()
 
 
 def test_a_team_that_wants_nothing_is_left_alone(world: World) -> None:

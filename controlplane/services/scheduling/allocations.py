@@ -1,7 +1,7 @@
 """Rows as the core of reallocation sees them: what a training has, and what of it may be changed within its budgets."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from autoscaler.bottleneck.window import Bottleneck
@@ -16,6 +16,7 @@ from gpushare.gpu import WHOLE
 from scheduler.model.workload import Phase
 
 CORE = 1000  # 1/1000 cores
+RESTART_SECONDS = 120.0  # what moving a training is taken to cost: nobody has measured it before
 LEAST_REMAINING = 0.1  # of how long it ran: a training that runs longer than expected may run on
 Cores = int | str
 
@@ -66,10 +67,19 @@ def cores(cpu: float) -> Cores:
     return milli // CORE if milli % CORE == 0 else f"{milli}m"
 
 
-def training(
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What may be changed of a training: in_place by the loop, anywhere by its people."""
+
+    in_place: Training
+    anywhere: Training
+
+
+def offer(
     workload: Workload, now: Allocation, members: Iterable[Place], at: float, bottleneck: Bottleneck | None
-) -> Training:
-    """What may be changed of it: so far the CPU of its workers, in place, up to their GPUs' part of their nodes' CPUs.
+) -> Offer:
+    """By the loop so far the CPU of its workers, in place, up to their GPUs' part of their nodes' CPUs; by its people
+    also the nodes of its pool that its GPUs are on.
 
     Budgets are dominant shares of its node pool: its own is the part of the GPUs that it has; its team's the part that
     the team owns by its quota, with all that runs of the team; the cluster's is all. Four queries.
@@ -78,17 +88,25 @@ def training(
     for place in members:
         mine[place.node] += place.gpus
     pool = Node.objects.filter(name__in=list(mine)[:1]).values_list("pool_id", flat=True).first()
-    nodes = {
-        name: (gpus, milli / CORE)
-        for name, gpus, milli in bulk.select(Node, ("name", "gpu_count", "cpu_milli"), {"pool_id": pool})
-    }
+    columns = ("name", "gpu_count", "cpu_milli", "lost_gpus", "ready", "schedulable")
+    rows = bulk.select(Node, columns, {"pool_id": pool})
+    nodes = {name: (gpus, milli / CORE) for name, gpus, milli, *_ in rows}
     capacity = Resources(sum(gpus for gpus, _ in nodes.values()), sum(cpu for _, cpu in nodes.values()))
     held = [row for row in _held(nodes) if row.workload != workload.pk]
-    on = {name: sum(row.cores for row in held if row.node == name) for name in mine}
-    rooms = tuple(Room(gpus, nodes[name][1] - on[name]) for name, gpus in mine.items() if name in nodes)
+    taken = dict.fromkeys(nodes, 0.0)
+    devices: dict[str, set[int]] = {name: set(lost) for name, _, _, lost, *_ in rows}
+    for row in held:
+        taken[row.node] += row.cores
+        devices[row.node] |= set(row.devices)
+    rooms = tuple(Room(gpus, nodes[name][1] - taken[name]) for name, gpus in mine.items() if name in nodes)
+    everywhere = tuple(
+        Room(nodes[name][0] - len(devices[name]), nodes[name][1] - taken[name])
+        for name, *_, ready, schedulable in rows
+        if name in mine or (ready and schedulable)
+    )
     each = [nodes[name][1] / nodes[name][0] for name in mine if name in nodes and nodes[name][0]]
     nominal = Quota.objects.filter(team=workload.team_id, pool_id=pool).values_list("nominal", flat=True).first() or 0
-    return Training(
+    in_place = Training(
         freedom=Freedom(can_move=False, cpu=now.of_worker * min(each, default=0.0)),
         rooms=rooms,
         budgets=(
@@ -101,6 +119,8 @@ def training(
         bottleneck=bottleneck,
         cpu_in_place=True,
     )  # fmt: skip
+    freedom = replace(in_place.freedom, can_move=True)
+    return Offer(in_place, replace(in_place, freedom=freedom, rooms=everywhere, restart=RESTART_SECONDS))
 
 
 def remaining(workload: Workload, at: float) -> float:
@@ -118,6 +138,7 @@ class _Held:
     workload: UUID
     team: int
     node: str
+    devices: tuple[int, ...]
     gpus: float
     cores: float
 
@@ -131,7 +152,7 @@ def _held(nodes: Collection[str]) -> list[_Held]:
     for uid, node, gpus, milli, rank, team, cpu_milli, roles in taken.values_list(*columns):
         ask = role_ask(roles, rank) if roles else None
         cpu = cpu_milli if ask is None else ask.cpu_milli
-        found.append(_Held(uid, team, node, milli / WHOLE if gpus else 0.0, cpu / CORE))
+        found.append(_Held(uid, team, node, tuple(gpus), milli / WHOLE if gpus else 0.0, cpu / CORE))
     return found
 
 

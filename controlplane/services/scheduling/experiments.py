@@ -31,14 +31,15 @@ from controlplane.services.audit.events import Entry
 from controlplane.services.errors import Refused
 from controlplane.services.intake.ownership import Hand
 from controlplane.services.scheduling import allocations
-from controlplane.services.scheduling.allocations import Place
+from controlplane.services.scheduling.allocations import Offer, Place
 from controlplane.services.scheduling.diagnoses import ACTOR, Looked
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads import amending
 from scheduler.model.workload import ENDED
 
 OTHERS_HAND = "It was changed by another hand meanwhile, so it is not known what this change did."
-UNASKED = Training(Freedom(), (), (), 0.0, 0.0)  # where nothing is chosen in this window
+NOTHING = Training(Freedom(), (), (), 0.0, 0.0)
+UNASKED = Offer(NOTHING, NOTHING)  # where nothing is chosen in this window
 OVER = "The training ended before the change was judged."
 NOT_GIVEN = "Its node did not give it."
 
@@ -139,13 +140,13 @@ def take_back(*, workload: Workload, actor: str, hand: Hand) -> None:
 
 def _followed(one: _Now, kept: Kept) -> tuple[Kept, bool]:
     before, named = kept.course, one.looked.diagnosis.bottleneck
-    training, measured = UNASKED, before.experiment
+    offer, measured = UNASKED, before.experiment
     if measured.phase is Step.BEFORE and len(measured.before) + 1 >= LIMITS.terms.before:
-        training = allocations.training(one.workload, one.now, one.members, one.at, named)
-    course, decision = follow(before, _seen(one, kept), training, constants=one.constants)
+        offer = allocations.offer(one.workload, one.now, one.members, one.at, named)
+    course, decision = follow(before, _seen(one, kept), offer.in_place, constants=one.constants)
     if course.seen and (decision is Decision.CHANGE or (course.is_resting and not before.is_resting)):
-        offers = consider(before.now, fit(course.seen), training, before.past, one.constants)
-        kept = replace(kept, told=tuple(told(offer, before.now) for offer in coursestate.best(offers)))
+        found = consider(before.now, fit(course.seen), offer.anywhere, before.past, one.constants)
+        kept = replace(kept, told=tuple(told(each, before.now) for each in coursestate.best(found)))
     kept = replace(kept, course=course, bottleneck=named if course.is_resting else None)
     if decision is Decision.CHANGE:
         return _begin(one, replace(kept, course=before), course)
