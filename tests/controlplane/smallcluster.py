@@ -6,7 +6,7 @@ from controlplane.benchmarks.training.tables import Application, Convergence, Su
 
 
 def application(epochs: int = 3, restart: float = 50.0) -> Application:
-    """A step takes 1 s whatever its batch and placement; 200 steps of the least batch an epoch; noise counts in full."""
+    """A step takes 1 s whatever its batch and placement; an epoch is 200 steps of the least batch."""
     batches = np.array([8.0, 64.0])
     times = np.array([[1.0, 0.0], [1.0, 0.0]])
     placements = [(1,), (2,), (3,), (4,), (1, 1), (1, 1, 1), (1, 1, 1, 1), (4, 4), (1, 2), (2, 2)]
