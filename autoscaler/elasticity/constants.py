@@ -30,6 +30,7 @@ class Tuning:
     change_factor: float
     change_cost: float
     is_any_change: bool
+    cost_weight: float
     growth: int
     settle_seconds: float
     odd_sizes: tuple[int, ...]
@@ -37,11 +38,11 @@ class Tuning:
 
 UNLIKE = Tuning(
     exponent=-0.25, unserved_speed=0.7, served_first=0.0, work_exponent=-0.3, change_factor=1.0,
-    change_cost=2e-4, is_any_change=False, growth=1_000_000, settle_seconds=0.0, odd_sizes=(),
+    change_cost=2e-4, is_any_change=False, cost_weight=0.0, growth=1_000_000, settle_seconds=0.0, odd_sizes=(),
 )  # fmt: skip
 LIKE = Tuning(
     exponent=0.0, unserved_speed=0.02, served_first=100.0, work_exponent=-0.7, change_factor=0.85,
-    change_cost=1e-3, is_any_change=True, growth=4, settle_seconds=60.0, odd_sizes=(3,),
+    change_cost=1e-3, is_any_change=True, cost_weight=1.0, growth=4, settle_seconds=60.0, odd_sizes=(3,),
 )  # fmt: skip
 
 WORK_SCALE = 600.0  # s of one slow GPU: below this, remaining work makes little difference

@@ -33,14 +33,14 @@ def problem(now: float, offered: Configurations, jobs: Sequence[Job], memory: Me
     factor[rows, held[rows]] = 1.0  # what runs goes on without a restart
     work = np.where(np.isnan(remaining), [past.work for past in pasts], remaining)
     weight = (1 + work / base / constants.WORK_SCALE) ** tuned.work_exponent
-    may_have = (rates > 0) & ~_too_large(now, offered, pasts, held, tuned)
+    may_have = (rates > 0) & ~_too_large(now, offered, memory, pasts, held, tuned)
     with np.errstate(divide="ignore"):
         utility = np.where(may_have, weight[:, None] * grown(speed * factor, tuned.exponent), -np.inf)
     unserved = weight * grown(np.full(len(jobs), tuned.unserved_speed), tuned.exponent)
     # Leaving what runs, or changing it for nothing, costs more than the time it takes.
     cost = np.where(running, tuned.change_cost * restart, 0.0)
     if tuned.is_any_change:
-        cost = cost * weight
+        cost = cost * weight**tuned.cost_weight
     unserved = unserved - cost - tuned.served_first
     has_gain = speed * factor > np.where(running, speed[np.arange(len(jobs)), held], 0.0)[:, None]
     is_change = running[:, None] & (np.arange(rates.shape[1]) != held[:, None])
@@ -62,10 +62,16 @@ def grown(speed: Floats, exponent: float) -> Floats:
 
 
 def _too_large(
-    now: float, offered: Configurations, pasts: Sequence[Past], held: Ints, tuned: constants.Tuning
+    now: float,
+    offered: Configurations,
+    memory: Memory,
+    pasts: Sequence[Past],
+    held: Ints,
+    tuned: constants.Tuning,
 ) -> npt.NDArray[np.bool_]:
     """What is not tried yet: much more than was seen, or more soon after a change; [jobs, configurations]."""
-    most = tuned.growth * np.array([max(1, past.most_seen) for past in pasts], np.int64)
+    usual = memory.largest
+    most = np.array([max(tuned.growth * max(1, past.most_seen), usual.get(past.model, 0)) for past in pasts], np.int64)
     fresh = (held >= 0) & (now - np.array([past.changed_at for past in pasts]) < tuned.settle_seconds)
     most = np.where(fresh, np.minimum(most, offered.gpus[held]), most)
     return np.asarray(offered.gpus > most[:, None])

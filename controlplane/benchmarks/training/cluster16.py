@@ -14,7 +14,7 @@ import numpy as np
 
 from controlplane.benchmarks.training.rounds import NodeId, Plan, Told
 from controlplane.benchmarks.training.tables import Application, Placement
-from controlplane.benchmarks.training.trainings import NOISE, Asked, Seen, Training, shape_of, split, turned
+from controlplane.benchmarks.training.trainings import NOISE, Asked, Library, Seen, Training, shape_of, split, turned
 
 GPU_TYPE = "t4"
 NODES = 16
@@ -44,7 +44,7 @@ class Rules:
     """How a cluster is played. restart_seconds: of all models, None: as measured of each; noise: see trainings.NOISE.
 
     is_ideal: places are shapes only, not nodes; is_profiled: a training is tried before it is told of, for nothing, and
-    how much of its work remains is known, both with noise.
+    how much of its work remains is known, both with noise. is_lent: trainings of a model tell each other what they saw.
     """
 
     tick: float = TICK
@@ -52,6 +52,7 @@ class Rules:
     noise: float = NOISE
     is_ideal: bool = False
     is_profiled: bool = False
+    is_lent: bool = False
 
 
 @dataclass(slots=True)
@@ -102,6 +103,7 @@ class _Play:
         self.active: dict[str, Training] = {}
         self.factors: dict[str, float] = {}  # of the remaining work that is told of each
         self.current: dict[str, Parts] = {}
+        self.libraries: dict[str, Library] = {}
         self.outcome = Outcome()
         self.now = 0.0
         self.next_tick = 0.0
@@ -152,10 +154,12 @@ class _Play:
             asked, generator = self.waiting.pop()
             app = self.applications[asked.submitted.model]
             local = (app.least_local, app.longest_batch)
+            library = self.libraries.setdefault(app.model, Library()) if self.rules.is_lent else None
             seen = Seen(
                 app.initial_batch, app.most_batch, local, asked.submitted.batch, asked.is_free, generator,
-                self.rules.noise,
+                self.rules.noise, library=library,
             )  # fmt: skip
+            seen.borrow()
             restart = app.restart_seconds if self.rules.restart_seconds is None else self.rules.restart_seconds
             job = Training(asked, app, seen, restart, self.now)
             if self.rules.is_profiled:

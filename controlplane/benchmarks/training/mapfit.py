@@ -14,6 +14,7 @@ from controlplane.benchmarks.training.goodput import Parameters, Point
 Floats = npt.NDArray[np.float64]
 
 ERROR = 0.1  # of the logarithm of a step time
+LENT_ERROR = 0.13  # of one that another training saw: the same, and 8 % that they differ
 CONSTANT_SHARE = 0.3  # of the computing of a GPU that does not grow with its batch
 WITHIN_SHARE = 0.1  # of what a GPU computes: the exchange within a node
 BETWEEN_TIMES = 3.0  # the exchange between nodes over that within one
@@ -26,10 +27,15 @@ ENOUGH = 1e-4  # of the cost: less gained ends it
 NO_EXCHANGE = -700.0
 
 
-def map_fit(seen: Mapping[Point, tuple[float, float]], start: Floats | None = None) -> tuple[Parameters, Floats]:
-    """Parameters for `goodput.Goodput`, and where to start the next time."""
-    points = np.array(list(seen), float)
-    times = np.array(list(seen.values()))
+def map_fit(
+    seen: Mapping[Point, tuple[float, float]],
+    start: Floats | None = None,
+    lent: Mapping[Point, tuple[float, float]] = {},
+) -> tuple[Parameters, Floats]:
+    """Parameters for `goodput.Goodput`, and where to start the next time. lent: seen of others of its kind."""
+    points = np.array([*seen, *lent], float)
+    times = np.array([*seen.values(), *lent.values()])
+    errors = np.array([ERROR] * len(seen) + [LENT_ERROR] * len(lent))
     compute, step = np.log(times[:, 0] - times[:, 1]), np.log(times[:, 0])
     first = np.exp(compute[0])
     middle = np.array([
@@ -42,13 +48,13 @@ def map_fit(seen: Mapping[Point, tuple[float, float]], start: Floats | None = No
     prior = relative / np.array(WIDTHS)[:, None]
     goal = middle / np.array(WIDTHS)
     x = np.linalg.solve(relative, middle) if start is None else start
-    residuals, slope = _against(x, points, compute, step)
+    residuals, slope = _against(x, points, compute, step, errors)
     damping, cost = 1e-2, _cost(residuals, prior @ x - goal)
     for _ in range(STEPS):
         normal = slope.T @ slope + prior.T @ prior
         down = slope.T @ residuals + prior.T @ (prior @ x - goal)
         tried = x - np.linalg.solve(normal + damping * np.diag(np.diag(normal)), down)
-        found, found_slope = _against(tried, points, compute, step)
+        found, found_slope = _against(tried, points, compute, step, errors)
         found_cost = _cost(found, prior @ tried - goal)
         if found_cost < cost:
             gained = cost - found_cost
@@ -65,7 +71,7 @@ def _cost(one: Floats, other: Floats) -> float:
     return float(one @ one + other @ other)
 
 
-def _against(x: Floats, points: Floats, compute: Floats, step: Floats) -> tuple[Floats, Floats]:
+def _against(x: Floats, points: Floats, compute: Floats, step: Floats, errors: Floats) -> tuple[Floats, Floats]:
     """Residuals of computing and of steps, and their derivatives, [2 x points, parameters]."""
     nodes, gpus, local = points.T
     c0, c1, far, far_more, near, near_more = np.exp(x[:6])
@@ -91,4 +97,5 @@ def _against(x: Floats, points: Floats, compute: Floats, step: Floats) -> tuple[
     by_overlap = -both / overlap**2 + (a * log_computing + b * np.where(several, log_exchange, 0.0)) / overlap
     slope[n:, 6] = by_overlap * (MOST_OVERLAP - 1) * share * (1 - share)
     residuals = np.concatenate([log_computing - compute, both / overlap - step])
-    return residuals / ERROR, slope / ERROR
+    both_errors = np.concatenate([errors, errors])
+    return residuals / both_errors, slope / both_errors[:, None]

@@ -18,10 +18,12 @@ from controlplane.benchmarks.training.tables import Application, Placement, Subm
 
 Floats = npt.NDArray[np.float64]
 
+CHOSEN = 30.0  # s: a training reports, and chooses its batch anew, at ends of epochs that are so far apart at least
 REPORTED = 15.0  # s of running after which a step time is known: one scrape
 NOISE = 0.1  # standard deviation of the logarithm of what is seen over what is true
 REFIT = 1.5  # times as many points as at the last fit, or a new placement: then a model is fitted anew
 NEVER = math.inf
+SHORT = 1e-6  # s: the least exchange that counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,45 @@ class Asked:
 
     submitted: Submitted
     is_free: bool = False
+
+
+@dataclass(slots=True)
+class Library:
+    """What trainings of one model saw, for others of it: step times by placement and batch, gradients at the start.
+
+    Means of logarithms, each with how many there were.
+    """
+
+    points: dict[tuple[int, int], dict[int, tuple[Floats, int]]] = field(default_factory=dict)
+    gradients: tuple[Floats, int] = (np.zeros(2), 0)
+
+    def step(self, point: Point, step: float, sync: float) -> None:
+        """One more, in s."""
+        known = self.points.setdefault(point[:2], {})
+        known[point[2]] = _mean(known.get(point[2], (np.zeros(2), 0)), (step, max(sync, SHORT)))
+
+    def gradient(self, squared: float, variance: float) -> None:
+        """One more, of a first epoch."""
+        self.gradients = _mean(self.gradients, (squared, variance))
+
+    def lent(self) -> dict[Point, tuple[float, float]]:
+        """Of each placement the least and the largest batch."""
+        return {
+            (*shape, local): (float(np.exp(known[local][0][0])), float(np.exp(known[local][0][1])))
+            for shape, known in self.points.items()
+            for local in {min(known), max(known)}
+        }
+
+    def lent_gradient(self) -> tuple[float, float] | None:
+        """Squared norm and variance; None where none was seen."""
+        if not self.gradients[1]:
+            return None
+        return float(np.exp(self.gradients[0][0])), float(np.exp(self.gradients[0][1]))
+
+
+def _mean(known: tuple[Floats, int], values: tuple[float, float]) -> tuple[Floats, int]:
+    mean, count = known
+    return mean + (np.log(values) - mean) / (count + 1), count + 1
 
 
 @dataclass(slots=True)
@@ -49,7 +90,18 @@ class Seen:
     gradient: tuple[float, float] | None = None
     fitted_points: int = 0
     start: Floats | None = None
+    library: Library | None = None
+    lent: dict[Point, tuple[float, float]] = field(default_factory=dict)
+    is_first: bool = True
     rate: "Rate | None" = None
+
+    def borrow(self) -> None:
+        """Take over what others of its model saw until now."""
+        if self.library is None:
+            return
+        self.lent, self.gradient = self.library.lent(), self.library.lent_gradient()
+        if self.lent:
+            self.parameters, self.start = map_fit({}, None, self.lent)
 
     def step(self, point: Point, step: float, sync: float) -> None:
         """A step of so many seconds, of which it exchanged for so many, was seen with these nodes, GPUs and batch."""
@@ -57,16 +109,21 @@ class Seen:
             return
         error = self._error()
         self.points[point] = step * error, sync * error
+        if self.library is not None:
+            self.library.step(point, step * error, sync * error)
         shape = point[:2]
         if shape not in self.shapes or len(self.points) >= REFIT * self.fitted_points:
             self.shapes.add(shape)
             self.fitted_points = len(self.points)
-            self.parameters, self.start = map_fit(self.points, self.start)
+            self.parameters, self.start = map_fit(self.points, self.start, self.lent)
         self.rate = None
 
     def gradients(self, squared: float, variance: float) -> None:
         """The noise of gradients was seen."""
         self.gradient = squared, variance * self._error()
+        if self.library is not None and self.is_first:
+            self.library.gradient(*self.gradient)
+        self.is_first = False
         self.rate = None
 
     def expected(self) -> "Rate | None":
@@ -135,6 +192,7 @@ class Training:
     local: int = 0
     passes: int = 0
     pace: float = 0.0
+    chosen: float = 0.0
     is_reported: bool = False
 
     @property
@@ -143,10 +201,8 @@ class Training:
         return sum(self.placement)
 
     def place(self, now: float, placement: Placement) -> None:
-        """Hold this from now on. The same shape elsewhere costs nothing, like Sia's simulator has it."""
+        """Hold this from now on, and start with it: the same shape on other nodes is a start as well."""
         self.advance(now)
-        if placement == self.placement:
-            return
         self.placement = placement
         self.due = NEVER
         self.changed = now
@@ -179,8 +235,11 @@ class Training:
             if self.epoch >= self.application.convergence.epochs:
                 self.completed_at, self.due = self.at, NEVER
                 return
-        self._report()
-        self._set_batch()
+        if not self.is_reported or self.at - self.chosen >= CHOSEN:
+            self._report()
+            self._set_batch()
+        else:
+            self._set_pace()
 
     def _epoch_end(self) -> float:
         return float(self.application.convergence.progress[self.epoch])
@@ -194,6 +253,7 @@ class Training:
 
     def _set_batch(self) -> None:
         nodes, gpus, seen = len(self.placement), self.gpus, self.seen
+        self.chosen = self.at
         if seen.is_free and seen.expected() is not None:
             self.local, self.passes = seen.goodput().choose(nodes, gpus, seen.local[1])
         else:
