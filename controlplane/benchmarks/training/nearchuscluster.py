@@ -226,11 +226,12 @@ def interval(values: Floats) -> tuple[float, float]:
 
 
 def _least_wait(told: Summaries, cases: tuple[Case, ...]) -> float:
-    return min(
-        interval(waits(told, cases, FREE, theirs, is_idle=is_idle))[0]
+    found = [
+        waits(told, cases, FREE, theirs, is_idle=is_idle)
         for theirs in (FIFO, TIRESIAS, TIRESIAS_IDEAL, OPTIMUS)
         for is_idle in (False, True)
-    )
+    ]
+    return min(interval(values)[0] for values in found if len(values))
 
 
 def _low(name: str, values: Floats, goal: float) -> Figure:
