@@ -1,4 +1,4 @@
-"""What a job may have of a type of GPU: 1, 2, 4, ... GPUs of one node, or whole nodes."""
+"""What a job may have of a type of GPU: 1, 2, 4, ... GPUs of one node, or whole nodes; 3 too where all are alike."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autoscaler.elasticity.constants import tuning
 from autoscaler.elasticity.inputs import Node, Parts
 
 Ints = npt.NDArray[np.int64]
@@ -53,7 +54,7 @@ def configurations(nodes: Sequence[Node]) -> Configurations:
         sizes = [node.gpus for node in nodes if node.gpu_type == gpu_type and node.gpus]
         size = max(Counter(sizes).items(), key=lambda item: (item[1], item[0]))[0]
         largest = max(sizes)
-        one = {2**power for power in range(largest.bit_length())} | {size}
+        one = {2**power for power in range(largest.bit_length())} | {size} | set(tuning(len(types)).odd_sizes)
         rows += [(kind, 1, gpus) for gpus in sorted(one) if gpus <= largest]
         rows += [(kind, count, count * size) for count in _counts(sum(gpus >= size for gpus in sizes))]
         room.append(sum(sizes))

@@ -46,6 +46,8 @@ def exact(problem: Problem) -> Ints:
     then to the first configuration.
     """
     room = tuple(int(gpus) for gpus in problem.room)
+    if len(room) == 1:
+        return _traced(problem, _of_one_type(problem, room[0]), list(room))
     best = np.zeros([gpus + 1 for gpus in room])
     chosen = np.full((len(problem.utility), *best.shape), NONE, np.int16)
     for job, row in enumerate(problem.utility):
@@ -62,6 +64,26 @@ def exact(problem: Problem) -> Ints:
             chosen[job][here][is_better] = index
         best = after
     return _traced(problem, chosen, list(room))
+
+
+def _of_one_type(problem: Problem, room: int) -> npt.NDArray[np.int16]:
+    """What the exact choice gives each job, [jobs, GPUs left and 0]: all configurations of a job at once."""
+    fits = np.flatnonzero(problem.gpus <= room)
+    # What is left after none (first, as it wins ties) and after each configuration; below 0 is the last column.
+    before = np.arange(room + 1) - np.concatenate([[0], problem.gpus[fits]])[:, None]
+    before = np.where(before < 0, room + 1, before)
+    best = np.zeros(room + 2)
+    best[-1] = -np.inf
+    chosen = np.empty((len(problem.utility), room + 1), np.int16)
+    names = np.concatenate([[NONE], fits])
+    gains = np.column_stack([problem.unserved, problem.utility[:, fits]])
+    columns = np.arange(room + 1)
+    for job, row in enumerate(gains):
+        found = best[before] + row[:, None]
+        top = found.argmax(axis=0)
+        chosen[job] = names[top]
+        best[:-1] = found[top, columns]
+    return chosen
 
 
 def _traced(problem: Problem, chosen: npt.NDArray[np.int16], left: list[int]) -> Ints:

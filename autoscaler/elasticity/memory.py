@@ -35,6 +35,7 @@ class Memory:
 
     jobs: dict[Hashable, Past] = field(default_factory=dict)
     totals: dict[str, deque[float]] = field(default_factory=dict)  # of finished jobs by model, the last ones
+    largest: dict[str, int] = field(default_factory=dict)  # GPUs that finished jobs had at most, by model
 
     def observe(self, now: float, jobs: Iterable[Job], held: Mapping[Hashable, Held]) -> None:
         """Count the work since the last plan; a job that is no longer there has finished."""
@@ -42,6 +43,7 @@ class Memory:
         for identity in [identity for identity in self.jobs if identity not in present]:
             past = self.jobs.pop(identity)
             self._count(past, now)
+            self.largest[past.model] = max(past.most_seen, self.largest.get(past.model, 0))
             if past.work > 0:
                 self.totals.setdefault(past.model, deque(maxlen=FINISHED_KEPT)).append(past.work)
         for job in present.values():

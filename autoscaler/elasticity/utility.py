@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autoscaler.elasticity import constants
-from autoscaler.elasticity.configurations import Configurations
+from autoscaler.elasticity.configurations import Configurations, Ints
 from autoscaler.elasticity.inputs import Job
 from autoscaler.elasticity.knapsack import Problem
-from autoscaler.elasticity.memory import Memory
+from autoscaler.elasticity.memory import Memory, Past
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,19 +28,23 @@ def problem(now: float, offered: Configurations, jobs: Sequence[Job], memory: Me
     left = [memory.remaining(job.id) for job in jobs]
     remaining = np.array([np.nan if one is None else one for one in left])
     restart = np.array([job.restart for job in jobs])
-    factor = _factor(now, offered, jobs, memory, rates, remaining)
+    tuned = constants.tuning(len(offered.types))
+    factor = tuned.change_factor * _factor(now, offered, jobs, memory, rates, remaining)
     factor[rows, held[rows]] = 1.0  # what runs goes on without a restart
     work = np.where(np.isnan(remaining), [past.work for past in pasts], remaining)
-    weight = (1 + work / base / constants.WORK_SCALE) ** constants.WORK_EXPONENT
+    weight = (1 + work / base / constants.WORK_SCALE) ** tuned.work_exponent
+    may_have = (rates > 0) & ~_too_large(now, offered, memory, pasts, held, tuned)
     with np.errstate(divide="ignore"):
-        utility = np.where(rates > 0, weight[:, None] * grown(speed * factor), -np.inf)
-    unserved = weight * grown(np.full(len(jobs), constants.UNSERVED_SPEED))
+        utility = np.where(may_have, weight[:, None] * grown(speed * factor, tuned.exponent), -np.inf)
+    unserved = weight * grown(np.full(len(jobs), tuned.unserved_speed), tuned.exponent)
     # Leaving what runs, or changing it for nothing, costs more than the time it takes.
-    cost = np.where(running, constants.CHANGE_COST * restart, 0.0)
-    unserved = unserved - cost
+    cost = np.where(running, tuned.change_cost * restart, 0.0)
+    if tuned.is_any_change:
+        cost = cost * weight**tuned.cost_weight
+    unserved = unserved - cost - tuned.served_first
     has_gain = speed * factor > np.where(running, speed[np.arange(len(jobs)), held], 0.0)[:, None]
     is_change = running[:, None] & (np.arange(rates.shape[1]) != held[:, None])
-    utility = np.where(is_change & ~has_gain, utility - cost[:, None], utility)
+    utility = np.where(is_change & (tuned.is_any_change | ~has_gain), utility - cost[:, None], utility)
     # What is starting now is left alone.
     may_stay = rates[np.arange(len(jobs)), held] > 0  # its limit may have fallen meanwhile
     fixed = running & may_stay & np.array([job.is_restarting for job in jobs], bool)
@@ -50,9 +54,27 @@ def problem(now: float, offered: Configurations, jobs: Sequence[Job], memory: Me
     return Problem(utility, unserved, offered.gpus, offered.kind, offered.room)
 
 
-def grown(speed: Floats) -> Floats:
+def grown(speed: Floats, exponent: float) -> Floats:
     """The utility of a speed: concave, 0 at 1."""
-    return np.asarray((speed**constants.EXPONENT - 1) / constants.EXPONENT)
+    if exponent == 0:
+        return np.asarray(np.log(speed))
+    return np.asarray((speed**exponent - 1) / exponent)
+
+
+def _too_large(
+    now: float,
+    offered: Configurations,
+    memory: Memory,
+    pasts: Sequence[Past],
+    held: Ints,
+    tuned: constants.Tuning,
+) -> npt.NDArray[np.bool_]:
+    """What is not tried yet: much more than was seen, or more soon after a change; [jobs, configurations]."""
+    usual = memory.largest
+    most = np.array([max(tuned.growth * max(1, past.most_seen), usual.get(past.model, 0)) for past in pasts], np.int64)
+    fresh = (held >= 0) & (now - np.array([past.changed_at for past in pasts]) < tuned.settle_seconds)
+    most = np.where(fresh, np.minimum(most, offered.gpus[held]), most)
+    return np.asarray(offered.gpus > most[:, None])
 
 
 def _base(offered: Configurations, jobs: Sequence[Job], rates: Floats) -> Floats:

@@ -131,7 +131,7 @@ def test_less_remaining_work_goes_first_once_a_model_has_history() -> None:
 
 
 def test_a_function_that_takes_single_numbers_only_is_asked_one_by_one() -> None:
-    table = {(1, 1): 1.0, (1, 2): 1.8, (1, 4): 3.0}
+    table = {(1, 1): 1.0, (1, 2): 1.8, (1, 3): 2.5, (1, 4): 3.0}
     row = job("j0", most=4) | {"goodput": {"slow": lambda nodes, gpus: table[nodes, gpus]}}
     assert total(Planner(nodes(slow=(1, 4))).plan(0.0, [row], {}), "j0") == 4
 

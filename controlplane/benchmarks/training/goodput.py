@@ -49,6 +49,14 @@ class Goodput:
         top = np.argmax(found, axis=0), np.arange(found.shape[1])
         return found[top], local[top], passes[top]
 
+    def of_batch(self, nodes: Floats, gpus: Floats, batch: int) -> Floats:
+        """Goodput of each pair of nodes and GPUs with this batch of all GPUs; 0 where that is too little for them."""
+        share = batch / gpus
+        passes = np.ceil(share / self.local[1] - SMALL) - 1
+        passes = np.where((gpus == 1) & (batch > self.initial), np.maximum(passes, 1), passes).astype(np.int64)
+        local = np.ceil(share / (passes + 1) - SMALL).astype(np.int64)
+        return np.where(local >= self.local[0], self._goodput(nodes, gpus, local, passes), 0.0)
+
     def choose(self, nodes: int, gpus: int, most_local: int) -> tuple[int, int]:
         """Batch of a GPU in one pass, at most `most_local`, and passes accumulated besides the last one."""
         limited = replace(self, local=(self.local[0], most_local))

@@ -147,18 +147,44 @@ def applications(data: Path, gpu_types: tuple[str, ...]) -> dict[str, dict[str, 
     }
 
 
+def t4_applications(data: Path) -> dict[str, Application]:
+    """By model, on nodes with 4 T4, as Pollux' authors measured them. Raises BenchmarkError where a file is missing."""
+    pollux = data / "training" / "pollux"
+    constants = json.loads(_text(pollux / "applications.json"))
+    converged = _converged(pollux / "convergence.csv", constants["max_epochs"])
+    placed, scaled = list(_rows(pollux / "profile_placements.csv")), list(_rows(pollux / "profile_scalability.csv"))
+    return {
+        model: _application(
+            model,
+            convergence,
+            float(constants["checkpoint_restart_delay_s"][model]),
+            [row for row in placed if row["model"] == model],
+            [row for row in scaled if row["model"] == model],
+            constants["max_local_bsz_override"].get(model),
+        )
+        for model, convergence in converged.items()
+    }
+
+
+def pollux_workload(data: Path, load: str, number: int) -> tuple[Submitted, ...]:
+    """The jobs of one of Pollux' workloads, in the order of the file."""
+    rows = _rows(data / "training" / "pollux" / "workloads_1-4.csv")
+    return tuple(_submitted(row) for row in rows if (row["load"], int(row["workload"])) == (load, number))
+
+
 def workload(data: Path, family: str, number: int) -> tuple[Submitted, ...]:
     """The jobs of one of Sia's workloads, in the order of the file."""
-    return tuple(
-        Submitted(
-            row["name"],
-            row["application"],
-            float(row["submit_time_s"]),
-            int(row["num_replicas"]),
-            int(row["batch_size"]),
-        )
-        for row in _rows(data / "training" / "sia" / "workloads.csv")
-        if (row["family"], int(row["workload"])) == (family, number)
+    rows = _rows(data / "training" / "sia" / "workloads.csv")
+    return tuple(_submitted(row) for row in rows if (row["family"], int(row["workload"])) == (family, number))
+
+
+def _submitted(row: Mapping[str, str]) -> Submitted:
+    return Submitted(
+        row["name"],
+        row["application"],
+        float(row["submit_time_s"]),
+        int(row["num_replicas"]),
+        int(row["batch_size"]),
     )
 
 
