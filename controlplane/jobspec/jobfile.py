@@ -4,11 +4,11 @@ Reading, the REST schema and the documentation of a field come from here. Rules 
 """
 
 import posixpath
-import re
 from pathlib import PurePosixPath
 
 from controlplane.jobspec import quantities
 from controlplane.jobspec.named import Named
+from controlplane.jobspec.reserved import is_reserved
 from controlplane.jobspec.scaling import WAYS
 from controlplane.jobspec.shapes import (
     REQUIRED,
@@ -38,14 +38,6 @@ IMAGE = (
     r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*"  # path
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"  # tag, digest
 )
-# Variables that decide which GPUs a container sees or what runs inside it (docs/kubernetes.md#a-pod).
-RESERVED_ENV = re.compile(
-    r"NVIDIA_.*|CUDA_VISIBLE_DEVICES|CUDA_MPS_.*|CUDA_DEVICE_.*|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES"
-    r"|HIP_VISIBLE_DEVICES|LD_(PRELOAD|AUDIT|LIBRARY_PATH)|KUBERNETES_.*|WEFT_.*",
-    re.IGNORECASE,
-)
-# Of those, where the counts of `weft.report` go: a training's own, if it says so (docs/reporter.md).
-REPORT_ENV = ("WEFT_REPORT_PORT", "WEFT_REPORT_ADDRESS", "WEFT_REPORT_FILE")
 RESERVED_PATHS = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
 # A mount at one of these would cover a reserved path.
 ABOVE_RESERVED = tuple(sorted({str(above) for path in RESERVED_PATHS for above in PurePosixPath(path).parents}))
@@ -61,11 +53,6 @@ YEAR = 366 * 86_400.0
 def _name(value: str) -> str:
     prefix = next((p for p in RESERVED_NAMES if value.startswith(p)), "")
     return f". Names that begin with {prefix} are the platform's. Choose another one." if prefix else ""
-
-
-def is_reserved(variable: str) -> bool:
-    """Whether a variable of a container is the platform's alone."""
-    return RESERVED_ENV.fullmatch(variable) is not None and variable not in REPORT_ENV
 
 
 def _variable(value: str) -> str:

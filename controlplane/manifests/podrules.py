@@ -10,7 +10,8 @@ from controlplane.adopted import kinds
 from controlplane.cluster.kubernetes import distributed, names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobspec import jobfile
-from controlplane.jobspec.jobfile import REPORT_ENV, RESERVED_ENV, RESERVED_PATHS
+from controlplane.jobspec.jobfile import RESERVED_PATHS
+from controlplane.jobspec.reserved import REPORT_ENV, RESERVED_ENV
 from controlplane.manifests import queuedrules
 from controlplane.manifests.cel import OURS, Rule, text, texts
 from controlplane.manifests.site import BASELINE, SCHEDULER, Site

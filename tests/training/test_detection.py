@@ -9,8 +9,7 @@ import pytest
 from autoscaler.bottleneck.hypothesis import hypotheses
 from autoscaler.bottleneck.window import Bottleneck, Levels
 from controlplane.benchmarks.training import planted, watchers
-from controlplane.benchmarks.training.detection import score
-from controlplane.benchmarks.training.harm import kept_percent
+from controlplane.benchmarks.training.detection import kept_percent, score
 from controlplane.benchmarks.training.paces import BEFORE, Stretch
 from controlplane.benchmarks.training.planted import CLASSES, HEALTHY, Planted, Row, Watched
 from controlplane.benchmarks.training.watchers import NAMES

@@ -119,7 +119,7 @@ class Diagnosis(Answer):
     slow_worker = SlowWorker(allow_null=True, help_text="With the bottleneck straggler.")
 
 
-class Allocation(Answer):
+class TrainingAllocation(Answer):
     """What a training has. cpu: cores of a worker; gpus: on each of its nodes."""
 
     gpus = s.ListField(child=s.IntegerField())
@@ -135,8 +135,8 @@ class ExperimentRow(Answer):
     status = s.ChoiceField(["on_trial", "kept", "rolled_back", "refused", "unjudged"])
     begun_at = s.DateTimeField()
     ended_at = s.DateTimeField(allow_null=True)
-    before = Allocation()
-    after = Allocation()
+    before = TrainingAllocation()
+    after = TrainingAllocation()
     expected = s.FloatField(help_text="By the model of its steps.")
     expected_error = s.FloatField(help_text="Standard error of its logarithm.")
     gain = s.FloatField(allow_null=True, help_text="As measured; null: not judged.")

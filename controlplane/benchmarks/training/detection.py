@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoscaler.bottleneck.window import Bottleneck
+from autoscaler.experiment.verdict import DEFAULT, Terms, Verdict, judge
 from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
 from controlplane.benchmarks.training import paces, planted, watchers
-from controlplane.benchmarks.training.harm import kept_percent
-from controlplane.benchmarks.training.planted import CLASSES, HEALTHY, Planted, Row, Watched
+from controlplane.benchmarks.training.planted import CLASSES, HEALTHY, Planted, Row, Watched, correlated
 from controlplane.benchmarks.training.watchers import NAMES
 
 EACH, HEALTHY_EACH = 300, 900
@@ -137,3 +137,20 @@ def _notes(
     yield "changes kept that are 2 % slower: " + ", ".join(
         f"{part:.2f} % at {100 * noise:.0f} % noise" for noise, part in harm.items()
     )
+
+
+def kept_percent(truth: float, noise: float, seed: int, count: int, terms: Terms = DEFAULT) -> float:
+    """Of so many changes that make a training faster by this part (below 0: slower), the percent that are kept."""
+    rng = np.random.default_rng([seed, round(1e4 * noise)])
+    times = correlated(rng, terms.before + terms.most, count, noise)
+    times[terms.before :] /= 1 + truth
+    return 100 * sum(_is_kept(column.tolist(), terms) for column in times.T) / count
+
+
+def _is_kept(times: list[float], terms: Terms) -> bool:
+    before, after = times[: terms.before], times[terms.before :]
+    for seen in range(terms.fewest, terms.most + 1):
+        verdict = judge(before, after[:seen], terms).verdict
+        if verdict is not Verdict.UNDECIDED:
+            return verdict is Verdict.KEEP
+    return False

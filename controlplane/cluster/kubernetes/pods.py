@@ -13,7 +13,7 @@ from controlplane.cluster.kubernetes import distributed, names, volumes
 from controlplane.cluster.port import PodSpec
 from controlplane.domain.addresses import ports
 from controlplane.jobspec import members
-from controlplane.jobspec.jobfile import is_reserved
+from controlplane.jobspec.reserved import is_reserved
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
 
