@@ -244,6 +244,7 @@ WHOSE = {
     ("services/workloads/amending", "row.name"): ITSELF,
     ("services/workloads/transitions", "row.name"): ITSELF,
     ("services/scheduling/revising", "row.name"): ITSELF,
+    ("services/scheduling/experiments", "workload.name"): ITSELF,
     ("services/audit/auditlog", "name"): OTHER_THING,
     ("services/notifications/deliveries", "row.name"): "a webhook",
     ("services/notifications/deliveries", "webhook.name"): "a webhook",
