@@ -6,7 +6,8 @@ UPFLAGS ?=
 CORE_TESTS := $(wildcard tests/gpushare tests/scheduler tests/autoscaler tests/museum/test_decisions.py)
 
 # What all files of a kind have to keep, found by reading them: seconds, too.
-RULES := tests/test_assertions.py tests/test_raw_sql.py tests/test_documents.py tests/controlplane/test_parameters.py
+RULES := tests/test_assertions.py tests/test_raw_sql.py tests/test_documents.py tests/controlplane/test_parameters.py \
+	tests/controlplane/api/test_naming.py::test_each_sentence_with_a_name_says_whose_it_is
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test-cluster reset test check lint fix benchmark figures nightly sbom requirements
