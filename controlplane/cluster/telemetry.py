@@ -26,7 +26,6 @@ from scheduler.model.workload import Kind, Level
 WINDOW_SECONDS = 60.0
 NOISE_SECONDS = 60.0  # measured step times of each minute
 STEP_NOISE = 0.03  # are off by about that part
-OWN_NOISE = 0.02  # and what one worker of a gang needs, by that part
 NOTEBOOK_SECONDS = 60.0  # a person runs something in some minutes, and thinks in others
 CPU_AT_REST, CPU_AT_WORK = 8, 1_000  # 1/1000 cores: a program that waits, and one core that feeds a device
 MEMORY_PART = 0.6  # of what was asked for
@@ -218,8 +217,7 @@ def _workers(world: World, attempt: Attempt, work: Work) -> Iterable[WorkerUse]:
     step = physics.step(work.training, speed.layout(world, attempt, work))
     scale, wait = use.step_seconds / step.seconds, use.data_wait_ratio
     for pod in attempt.workers:
-        noise = 1.0 + OWN_NOISE * draws.normal(world.conditions.seed, "own", pod.name, world.now // NOISE_SECONDS)
-        own = scale * speed.own_seconds(world, pod, work) * max(0.5, noise) / use.step_seconds
+        own = scale * speed.own_seconds(world, pod, work) / use.step_seconds
         sync = max(1.0 - wait - own, 0.0)
         io = wait if step.by_disk else 0.0
         yield WorkerUse(use.workload, use.attempt, pod.rank, use.step_seconds, wait, sync, io)

@@ -23,7 +23,7 @@ from controlplane.queries.workloads import diagnosis, experiments, objectivepric
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import clock
-from controlplane.services.scheduling import experiments as trials
+from controlplane.services.scheduling import experiments as changing
 from controlplane.services.workloads import idle, workloads
 from scheduler.model.workload import Kind, Phase
 
@@ -294,7 +294,7 @@ class TakeBack(OfKind):
         """Have the workers get what they had before the newest change of Weft's; it is not tried again."""
         workload = self.one(uid)
         self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
-        trials.take_back(workload=workload, actor=self.actor, hand=self.hand)
+        changing.take_back(workload=workload, actor=self.actor, hand=self.hand)
         return Response(experiments.shown(self.one(uid)))
 
 

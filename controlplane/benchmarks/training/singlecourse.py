@@ -25,7 +25,7 @@ MEAN_ERROR = 0.03  # of the log of a step that is the mean of 12 windows
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A course. gain: of the true speed; net: of the work done in REMAINING, restarts and trials included; parts."""
+    """A course. gain: of the true speed; net: of the work done in REMAINING, restarts and tries included; parts."""
 
     gain: float
     net: float

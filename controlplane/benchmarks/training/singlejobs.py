@@ -204,7 +204,7 @@ def _costs(every: Sequence[Ended]) -> Iterator[str]:
         f"{median(one.windows for one in every):.0f}"
     )
     yield (
-        f"work done in {REMAINING / 3600:.0f} h, restarts and trials included, against no change: median "
+        f"work done in {REMAINING / 3600:.0f} h, restarts and tries included, against no change: median "
         f"{_percent(median(one.net for one in every))}, least {_percent(min(one.net for one in every))}"
     )
 

@@ -86,13 +86,13 @@ def _read(at: float, seen: Sequence[Looked], constants: Constants) -> Iterator[_
     if not uids:
         return
     rows = Row.objects.filter(status=Status.ON_TRIAL, workload__among=uids)
-    trials = {row.workload_id: row for row in rows}
+    on_trial = {row.workload_id: row for row in rows}
     found = Workload.objects.filter(pk__among=uids).select_related("team").in_bulk()
     courses = dict(TrainingDiagnosis.objects.filter(pk__among=uids).values_list("workload", "course"))
     members = allocations.places(uids)
     for one in seen:
         uid = one.training.uid
-        workload, row = found[uid], trials.get(uid)
+        workload, row = found[uid], on_trial.get(uid)
         now = allocations.of(workload, members.get(uid, ()))
         if now is not None and (row is not None or workload.team.reallocation != Reallocation.OFF):
             kept = coursestate.kept_of(courses[uid]) if courses[uid] else Kept(workload.attempt, Course(now))
