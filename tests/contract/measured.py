@@ -17,8 +17,8 @@ from tests import servers
 from tests.contract.drive import NODES, PATIENCE, Drive, SimulatedDrive
 from tests.prometheus import Prometheus
 
-SLICES = 4  # of a wait, each scraped: rates are taken over seven scrapes, of now over five
-WINDOW = 1.5
+SLICES = 4  # of a wait, each scraped: rates are taken over six scrapes, of now over four
+WINDOW = 1.2
 
 
 class Measured(Drive, Protocol):
