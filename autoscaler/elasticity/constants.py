@@ -13,7 +13,7 @@ class Tuning:
     - exponent: p of (speed ** p - 1) / p, 0 the logarithm: the lower, the more a job with few GPUs gains against one
       with many.
     - unserved_speed: times its least speed: what a job counts that has no GPU.
-    - served_first: of utility, for any GPU at all: where it is large, nobody grows before all have one.
+    - served_first: utility that a training has from its first GPU: where it is large, none grows before all have one.
     - work_exponent: of the weight of a job by its remaining work: less work goes first.
     - change_factor: of the speed after a change, besides what the restart takes.
     - change_cost: of utility, for a s of restart, where a change gains no speed; or where it is for any change,

@@ -44,12 +44,12 @@ def written(course: Course) -> dict[str, Any]:
 def restored(row: Mapping[str, Any]) -> Course:
     """What `written` wrote. Raises KeyError, TypeError or ValueError where it did not."""
     course = Course(
-        _allocation(row["now"]),
+        allocation_of(row["now"]),
         experiment_of(row["experiment"]),
         None if row["change"] is None else _change(row["change"]),
         (),
-        tuple(Observation(**{**one, "allocation": _allocation(one["allocation"])}) for one in row["seen"]),
-        Past(frozenset(_allocation(one) for one in row["tabu"]), int(row["moves"])),
+        tuple(Observation(**{**one, "allocation": allocation_of(one["allocation"])}) for one in row["seen"]),
+        Past(frozenset(allocation_of(one) for one in row["tabu"]), int(row["moves"])),
         bool(row["is_resting"]),
     )
     return replace(course, windows=tuple(Seen(course.wanted, *one) for one in row["windows"]))
@@ -57,7 +57,7 @@ def restored(row: Mapping[str, Any]) -> Course:
 
 def _change(row: Mapping[str, Any]) -> Considered:
     return Considered(
-        Candidate(Axis(row["axis"]), _allocation(row["allocation"])),
+        Candidate(Axis(row["axis"]), allocation_of(row["allocation"])),
         Estimate(float(row["gain"]), float(row["error"])),
         float(row["cost"]),
         Guard(row["guard"]),
@@ -65,5 +65,6 @@ def _change(row: Mapping[str, Any]) -> Considered:
     )
 
 
-def _allocation(row: Mapping[str, Any]) -> Allocation:
+def allocation_of(row: Mapping[str, Any]) -> Allocation:
+    """Of what `dataclasses.asdict` makes of one, also after JSON. Raises TypeError, KeyError or AllocationError."""
     return Allocation(**{**row, "gpus": tuple(row["gpus"])})

@@ -24,7 +24,7 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
     nodes = [world.machines[pod.node].node for pod in pods]
     per_pod = max(1, len(pods[0].gpus))
     parts = [granted_ratio(world, pod, work) for pod in pods]
-    reads = work.training.input_disk_seconds > 0  # else nobody asks how many are on one node
+    reads = work.training.input_disk_seconds > 0  # else the count is not needed
     return Layout(
         devices=len(pods) * per_pod,
         model=min((node.model for node in nodes), key=lambda m: (-work.training.compute_seconds(m), m)),

@@ -1,14 +1,13 @@
 """What is remembered of the changes that a training tries, as plain values for its row and for those of experiments."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from autoscaler.bottleneck.window import Bottleneck
 from autoscaler.reallocate import rows
 from autoscaler.reallocate.choice import Considered, Guard
 from autoscaler.reallocate.course import Course
-from autoscaler.throughput.allocation import Allocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +35,6 @@ def kept_of(values: Mapping[str, Any]) -> Kept:
     named = values["bottleneck"]
     bottleneck = None if named is None else Bottleneck(named)
     return Kept(values["attempt"], rows.restored(values["course"]), tuple(values["told"]), bottleneck)
-
-
-def allocation(one: Allocation) -> dict[str, Any]:
-    """An allocation as plain values."""
-    return asdict(one) | {"gpus": list(one.gpus)}
-
-
-def allocation_of(values: Mapping[str, Any]) -> Allocation:
-    """What `allocation` told."""
-    return Allocation(**{**values, "gpus": tuple(values["gpus"])})
 
 
 def has(values: Mapping[str, Any], cpu_milli: int) -> bool:

@@ -10,7 +10,7 @@ either, so a node is never promised to others before what was given up there is 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from controlplane.cluster.port import INFEASIBLE, PodPhase, PodSeen
 from controlplane.lifecycle.changes import Changes
@@ -26,7 +26,23 @@ def may_resize(row: State) -> bool:
     return row.phase in RESIZABLE and not row.intent
 
 
-def wanted(row: State) -> Size:
+class Sized(Protocol):
+    """A workload's row, here or as its model."""
+
+    @property
+    def resize(self) -> Any:
+        """How a resize stands; None without one."""
+
+    @property
+    def cpu_milli(self) -> int:
+        """1/1000 cores of a worker."""
+
+    @property
+    def memory(self) -> int:
+        """MiB of a worker."""
+
+
+def wanted(row: Sized) -> Size:
     """What each worker is to have."""
     cpu_milli, memory = row.resize["to"] if row.resize else (row.cpu_milli, row.memory)
     return cpu_milli, memory

@@ -1,5 +1,7 @@
 """The page of a training says what slows it, what would make it faster, and what was tried."""
 
+from dataclasses import asdict
+
 from autoscaler.bottleneck.detect import Diagnosis, Evidence
 from autoscaler.bottleneck.window import Bottleneck, Levels
 from autoscaler.reallocate.course import Course
@@ -30,7 +32,7 @@ def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
     TrainingDiagnosis.objects.update(course=coursestate.plain(kept))
     Experiment.objects.create(
         workload=w, attempt=1, axis="cpu", status="kept", begun_at=NOW - 600, ended_at=NOW, expected=0.5,
-        expected_error=0.1, before=coursestate.allocation(before), after=coursestate.allocation(after), gain=0.405,
+        expected_error=0.1, before=asdict(before), after=asdict(after), gain=0.405,
         gain_error=0.02, windows=9, message="4 cores for each worker instead of 1",
     )  # fmt: skip
     Workload.objects.filter(pk=w.pk).update(cpu_milli=4000)

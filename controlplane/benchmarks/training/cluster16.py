@@ -28,7 +28,7 @@ Parts = tuple[tuple[NodeId, int], ...]
 
 
 class Policy(Protocol):
-    """What decides. Both answer who has which GPUs from now on."""
+    """What decides. Both methods answer which training has which GPUs from now on."""
 
     def plan(self, now: float, jobs: Sequence[Mapping[str, Any]], current: Plan) -> Plan:
         """At a tick. See autoscaler.planner."""

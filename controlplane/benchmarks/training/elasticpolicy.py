@@ -21,7 +21,7 @@ class Elastic:
         return self._policy.plan(now, jobs, current)
 
     def event(self, now: float, jobs: Sequence[Mapping[str, Any]], current: Plan) -> Plan:
-        """Nobody who runs is touched before the next tick."""
+        """No training that runs is changed before the next tick."""
         waiting = [job for job in jobs if job["id"] not in current]
         if not waiting:
             return current

@@ -78,7 +78,7 @@ class Case:
         return sum(self.start.placement)
 
     def times(self, given: Given) -> Times:
-        """Of a step. Raises BenchmarkError for what nobody measured."""
+        """Seconds of a step. Raises BenchmarkError for an allocation that was not measured."""
         found = self.known.get(given, self.spread)
         if found is None:
             raise BenchmarkError(f"{self.source}, {self.model}: no step time with {given}")

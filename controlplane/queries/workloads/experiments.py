@@ -5,6 +5,7 @@ from typing import Any
 
 from controlplane.domain import coursestate
 from controlplane.jobspec.quantities import iso
+from controlplane.lifecycle import resizing
 from controlplane.models import Experiment, ExperimentStatus, TrainingDiagnosis, Workload
 
 MOST = 50  # changes that are told, the newest first
@@ -28,13 +29,9 @@ def of(workload: Workload) -> list[Experiment]:
 def newest_in_place(workload: Workload) -> Experiment | None:
     """The newest change that its workers have now: the one that can be taken back."""
     newest = Experiment.objects.filter(workload=workload, status__in=IN_PLACE).order_by("-id").first()
-    if newest is None or not coursestate.has(newest.after, _cpu_milli(workload)):
+    if newest is None or not coursestate.has(newest.after, resizing.wanted(workload)[0]):
         return None
     return newest
-
-
-def _cpu_milli(workload: Workload) -> int:
-    return int(workload.resize["to"][0]) if workload.resize else workload.cpu_milli
 
 
 def shown(workload: Workload) -> dict[str, Any]:

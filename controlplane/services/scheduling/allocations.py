@@ -10,13 +10,14 @@ from autoscaler.reallocate.candidates import Freedom, Room
 from autoscaler.reallocate.choice import Training
 from autoscaler.throughput.allocation import Allocation
 from controlplane.jobspec.podsets import role_ask
+from controlplane.lifecycle import resizing
 from controlplane.lifecycle.state import BOUND
 from controlplane.models import Node, Placement, PlacementState, Quota, Workload, bulk
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Phase
 
 CORE = 1000  # 1/1000 cores
-RESTART_SECONDS = 120.0  # what moving a training is taken to cost: nobody has measured it before
+RESTART_SECONDS = 120.0  # what moving a training is taken to cost: it was not measured
 LEAST_REMAINING = 0.1  # of how long it ran: a training that runs longer than expected may run on
 Cores = int | str
 
@@ -50,7 +51,7 @@ def of(workload: Workload, members: Iterable[Place]) -> Allocation | None:
     for place in workers:
         on[place.node] = on.get(place.node, 0) + place.gpus
     ask = role_ask(workload.roles, 0) if roles else None
-    milli = workload.resize["to"][0] if workload.resize else workload.cpu_milli
+    milli, _ = resizing.wanted(workload)
     return Allocation(
         gpus=tuple(sorted(on.values(), reverse=True)),
         workers=len(workers),

@@ -8,7 +8,7 @@ person's hand goes first: what was changed by another meanwhile is not judged. d
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from django.db import transaction
 
@@ -18,11 +18,13 @@ from autoscaler.reallocate.candidates import Freedom
 from autoscaler.reallocate.choice import Past, Training, consider, told
 from autoscaler.reallocate.constants import DEFAULT, Constants
 from autoscaler.reallocate.course import Course, Seen, again, follow, of_reports
+from autoscaler.reallocate.rows import allocation_of
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.fit import fit
 from controlplane.domain import coursestate
 from controlplane.domain.coursestate import Kept
 from controlplane.jobspec.spec import SpecError
+from controlplane.lifecycle import resizing
 from controlplane.models import Experiment as Row
 from controlplane.models import ExperimentStatus as Status
 from controlplane.models import Reallocation, TrainingDiagnosis, Workload
@@ -124,18 +126,14 @@ def take_back(*, workload: Workload, actor: str, hand: Hand) -> None:
     The loop sees another hand in that: it judges a change on trial no further, and does not try it again.
     """
     found = Row.objects.filter(workload=workload, status__in=(Status.ON_TRIAL, Status.KEPT)).order_by("-id").first()
-    milli = workload.resize["to"][0] if workload.resize else workload.cpu_milli
-    if found is None or not coursestate.has(found.after, milli):
+    cpu_milli, _ = resizing.wanted(workload)
+    if found is None or not coursestate.has(found.after, cpu_milli):
         message = (
             f"{workload.name} has no change of Weft's that could be taken back: none was made, or it is gone again."
         )
         raise Refused(409, "NothingToTakeBack", "", message)
-    before = coursestate.allocation_of(found.before)
-    resources = {**workload.spec["resources"], "cpu": allocations.cores(before.cpu)}
     event = ("ChangeTakenBack", f"Taken back: {found.message}."[:400])
-    amending.patch(
-        workload=workload, changes={"resources": resources}, version=None, actor=actor, event=event, hand=hand
-    )
+    _resize(workload, allocation_of(found.before), actor=actor, event=event, hand=hand)
 
 
 def _followed(one: _Now, kept: Kept) -> tuple[Kept, bool]:
@@ -191,8 +189,8 @@ def _begin(one: _Now, kept: Kept, course: Course) -> tuple[Kept, bool]:
         return replace(kept, course=_fresh(before)), False
     row = Row(
         workload=one.workload, attempt=one.workload.attempt, axis=change.candidate.axis.value, status=Status.ON_TRIAL,
-        begun_at=one.at, before=coursestate.allocation(before.now),
-        after=coursestate.allocation(change.candidate.allocation),
+        begun_at=one.at, before=asdict(before.now),
+        after=asdict(change.candidate.allocation),
         expected=change.gain.value, expected_error=change.gain.error, message=told(change, before.now)[:400],
     )  # fmt: skip
     refused = _give(replace(one, row=row), change.candidate.allocation, "ChangeTried")
@@ -206,18 +204,20 @@ def _begin(one: _Now, kept: Kept, course: Course) -> tuple[Kept, bool]:
 
 def _give(one: _Now, wanted: Allocation, kind: str) -> str:
     """Have its workers get this; the answer is why not, empty if it was begun."""
-    resources = {**one.workload.spec["resources"], "cpu": allocations.cores(wanted.cpu)}
     try:
         with transaction.atomic():
-            amending.patch(
-                workload=one.workload, changes={"resources": resources}, version=None, actor=ACTOR,
-                event=(kind, _words(one)), hand=Hand.LOOP,
-            )  # fmt: skip
+            _resize(one.workload, wanted, actor=ACTOR, event=(kind, _words(one)), hand=Hand.LOOP)
     except Refused as refused:
         return refused.message
     except SpecError as wrong:
         return str(wrong)
     return ""
+
+
+def _resize(workload: Workload, wanted: Allocation, *, actor: str, event: tuple[str, str], hand: Hand) -> None:
+    resources = {**workload.spec["resources"], "cpu": allocations.cores(wanted.cpu)}
+    changes = {"resources": resources}
+    amending.patch(workload=workload, changes=changes, version=None, actor=actor, event=event, hand=hand)
 
 
 def _tell(one: _Now, kind: str) -> None:

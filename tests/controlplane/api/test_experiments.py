@@ -1,5 +1,6 @@
 """What would make a training faster, what was tried for that, and the way back, by REST."""
 
+from dataclasses import asdict
 from typing import Any
 
 from autoscaler.reallocate.course import Course
@@ -25,7 +26,7 @@ def tried(workload: Workload, status: str = "kept", **values: Any) -> Experiment
     given = {"gain": 0.405, "gain_error": 0.02, "windows": 9, "ended_at": START} | values
     return Experiment.objects.create(
         workload=workload, attempt=1, axis="cpu", status=status, begun_at=START - 600, expected=0.5, expected_error=0.1,
-        before=coursestate.allocation(BEFORE), after=coursestate.allocation(AFTER), message="4 cores instead of 1",
+        before=asdict(BEFORE), after=asdict(AFTER), message="4 cores instead of 1",
         **given,
     )  # fmt: skip
 
