@@ -2,6 +2,8 @@
 # stage may write no bytecode beside them: each process would spend half of its start on that.
 FROM python:3.11-slim AS build
 WORKDIR /src
+# For the library that is preloaded into containers with shares of GPUs (docs/shared-gpus.md): gcc alone builds it.
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 RUN python -m venv /opt/weft
 COPY requirements/ requirements/
 RUN /opt/weft/bin/pip install --no-cache-dir --require-hashes -r requirements/uv.txt \
@@ -10,6 +12,7 @@ RUN /opt/weft/bin/pip install --no-cache-dir --require-hashes -r requirements/uv
 COPY . .
 RUN /opt/weft/bin/uv pip install --no-cache --compile-bytecode --python /opt/weft/bin/python --no-deps \
         --no-build-isolation . ./weft \
+    && /opt/weft/bin/python -m controlplane.enforcer --library /opt/weft/lib/enforcer \
     && install -m 0755 manage.py /opt/weft/manage.py \
     && install -m 0644 uvicorn.json /opt/weft/uvicorn.json
 

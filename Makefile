@@ -40,8 +40,8 @@ test: ## get what the tests need, and run all, on SQLite and on Postgres
 	@scripts/get
 	@$(PY) -m scripts.alltests
 
-check: lint ## what each commit has to pass: lint, the rules for all files, and the core tests
-	$(PY) -m pytest -q tests/test_architecture.py $(RULES) $(CORE_TESTS)
+check: setup ## what each commit has to pass: lint, the rules for all files, and the core tests
+	@scripts/check tests/test_architecture.py $(RULES) $(CORE_TESTS)
 
 lint: setup ## format, lint, types, import contracts, migrations
 	$(PY) -m ruff format --check .

@@ -15,11 +15,13 @@ from autoscaler.observed import Learned, Scrape, Signal, learn
 from autoscaler.trend import fitted
 
 MANY = 300  # arrivals that tell a rate
-SHORTEST, LONGEST = 30.0, 120.0  # s over which a rate is taken
+SHORTEST = 30.0  # s over which a rate is taken, at least
 POINTS = 10  # moments that a trend is fitted to, at least
-HOUR = 3600.0
+PATIENT = 2400.0  # s: no fall is waited for any longer; one that is not taken back for so long is none of noise
+PATIENT_LARGE = 2700.0  # the same where falls are taken back by more than SMALL, by large noise
 SOON, PATIENCE = 2.0, 4.0  # windows after a fall in which a rise takes it back; times that the window is then longer
 SMALL = 0.1  # of the replicas: a rise by no more, or by one, may be noise
+AVAILABILITY = 0.999  # of a service that says nothing else
 MOST = 1_000_000  # more slots than any service has: a rate that cannot be true asks for no more
 
 
@@ -35,10 +37,11 @@ class Constants:
     takes_all: bool  # requests of 15 s and more each get a slot at once
     young: float = 300.0  # s of a service, or since a gap, in which it does not get smaller
     gap: float = 60.0  # s without a look after which what was seen before says nothing of a trend or a fall
+    longest: float = 120.0  # s over which a rate is taken, where few requests come
 
 
 STANDBY = Constants(horizon=10.0, part=0.5, tail=1.0, queue_seconds=30.0, fall=30.0, takes_all=True)
-ALONE = Constants(horizon=15.0, part=0.3, tail=5.2, queue_seconds=20.0, fall=0.0, takes_all=False)
+ALONE = Constants(horizon=15.0, part=0.3, tail=5.2, queue_seconds=20.0, fall=0.0, takes_all=False, longest=400.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Terms:
     objective: float  # s that a request may take
     start: float  # s until a replica that is asked for serves
     constants: Constants
+    availability: float = AVAILABILITY  # the part of requests that is to be within the objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +107,19 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
         since = scrape.seconds
     learned = learn(state.learned, scrape, since, fleet.ready, terms.objective)
     came = state.points[-1][1] + scrape.arrived / scrape.seconds * since
-    state = replace(state, learned=learned, points=_kept((*state.points, (scrape.at, came)), terms.start))
+    state = replace(state, learned=learned, points=_kept((*state.points, (scrape.at, came)), terms))
     need = _slots(state, scrape, fleet, terms)
     if need is None:
         return state, Wanted(fleet.on)
-    count = replicas(need.slots, learned)
+    exact = replicas(need.slots, need.busy, learned, terms)
+    count = whole(exact)
     state = _regretted(state, count, scrape.at, fleet, terms)
     window = state.calm * fall_window(terms)
     # The look before counts however long ago it was: one look alone makes no service smaller.
     before = [one for one in state.wanted[:-1] if scrape.at - one[0] < window]
     state = replace(state, wanted=(*before, *state.wanted[-1:], (scrape.at, count)))
     found = _decided(state, count, scrape, fleet, need, terms.constants.young)
-    found = replace(found, exact=min(need.slots, MOST) / learned.slots)
+    found = replace(found, exact=exact)
     return (replace(state, fell_at=scrape.at) if found.replicas < fleet.on else state), found
 
 
@@ -133,10 +138,11 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
         return state
     window, since = fall_window(terms), at - state.fell_at
     is_small = count - fleet.on <= max(1, SMALL * fleet.on)  # a larger rise is a load that has grown, not noise
-    soon = max(HOUR if is_small else 0.0, SOON * state.calm * window)
+    soon = max(PATIENT if is_small else 0.0, SOON * state.calm * window)
     if count > fleet.on and since <= soon:
-        return replace(state, calm=min(PATIENCE * state.calm, max(1.0, HOUR / window)), fell_at=None)
-    if since > HOUR:
+        most = max(1.0, (PATIENT if is_small else PATIENT_LARGE) / window)
+        return replace(state, calm=max(state.calm, min(PATIENCE * state.calm, most)), fell_at=None)
+    if since > PATIENT:
         return replace(state, calm=max(1.0, state.calm / PATIENCE), fell_at=None)
     return state
 
@@ -144,6 +150,8 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
 def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Need", young: float) -> Wanted:
     numbers = need.named(state.learned, scrape.waiting)
     why = f"{need.why} {_replicas(count, state.learned.slots)}"
+    if need.is_crowded(count, state.learned):
+        why = f"{why}, and fewer in each, as those that share a replica are late"
     if count >= fleet.on:
         return Wanted(count, why, numbers)
     is_young = scrape.at - (state.began if state.began is not None else scrape.at) < young
@@ -188,8 +196,6 @@ def alarmed(state: State, told: Signal, at: float, fleet: Fleet, terms: Terms) -
     need = _Need(0.0, f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:", told.rate, terms.objective)
     why = f"{need.why} {_replicas(count, state.learned.slots)}"
     found = Wanted(min(count, MOST), why, need.named(state.learned, told.waiting), float(min(count, MOST)))
-    if terms.constants.takes_all:
-        return state, found
     # What was wanted in between counts too, or the next look would take it back.
     return replace(_regretted(state, count, at, fleet, terms), wanted=(*state.wanted, (at, count))), found
 
@@ -202,6 +208,11 @@ class _Need:
     why: str
     rate: float = 0.0
     objective: float = 0.0
+    busy: float = 0.0  # slots that are in use on average
+
+    def is_crowded(self, count: int, learned: Learned) -> bool:
+        """Whether so many replicas are more than the slots ask for."""
+        return count > whole(self.slots / learned.slots)
 
     def named(self, learned: Learned, waiting: int | None) -> tuple[tuple[str, float], ...]:
         """The numbers behind it."""
@@ -215,9 +226,9 @@ class _Need:
         return tuple((name, float(value)) for name, value in known.items() if value is not None)
 
 
-def _kept(points: tuple[tuple[float, float], ...], start: float) -> tuple[tuple[float, float], ...]:
+def _kept(points: tuple[tuple[float, float], ...], terms: Terms) -> tuple[tuple[float, float], ...]:
     """The points that a rate and a trend are taken from: the newest ten, or more for a slow start."""
-    oldest = points[-1][0] - max(LONGEST, start + 15.0)
+    oldest = points[-1][0] - max(terms.constants.longest, terms.start + 15.0)
     return tuple(p for place, p in enumerate(points) if p[0] >= oldest or len(points) - place <= POINTS)
 
 
@@ -228,13 +239,14 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
     if s is None:
         return None if inside is None else _Need(inside, f"{inside:.0f} requests are here, none answered yet:")
     trend = fitted(_rates(state.points))
-    rate, rise = _rate(state.points), max(0.0, trend.certain)
+    rate, rise = _rate(state.points, k.longest), max(0.0, trend.certain)
     if rise > 0:
         rate = max(rate, trend.at(now.at))
     future = rate + rise * ((0.0 if k.takes_all else terms.start) + k.horizon)
     need = _Need(
-        steady(learned, s, future, terms), f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective
-    )
+        steady(learned, s, future, terms), f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective,
+        future * s,
+    )  # fmt: skip
     if now.waiting:
         backlog = now.waiting * s
         left = backlog + s * (rate + future) / 2 * 30.0 - 30.0 * learned.slots * fleet.on
@@ -253,19 +265,25 @@ def steady(learned: Learned, seconds: float, rate: float, terms: Terms) -> float
     return rate * seconds + terms.constants.tail * seconds / room
 
 
-def replicas(slots: float, learned: Learned) -> int:
-    """Replicas that have so many slots, at least one."""
-    return max(1, math.ceil(min(slots, MOST) / learned.slots))
+def replicas(slots: float, busy: float, learned: Learned, terms: Terms) -> float:
+    """Replicas that have so many slots, not rounded, and of which none is too crowded with so many of them in use."""
+    crowded = busy / learned.at_once(terms.objective, terms.availability)
+    return min(max(slots / learned.slots, crowded), MOST / learned.slots)
 
 
-def _rate(points: tuple[tuple[float, float], ...]) -> float:
-    """Arrivals a second over the shortest of 30 to 120 s that holds enough of them, at first over what there is."""
+def whole(exact: float) -> int:
+    """The fewest replicas that are so many, at least one."""
+    return max(1, math.ceil(exact))
+
+
+def _rate(points: tuple[tuple[float, float], ...], longest: float) -> float:
+    """Arrivals a second over the shortest of 30 s to `longest` that holds enough of them, else over all there is."""
     now, came = points[-1]
     rate = 0.0
     for then, before in reversed(points[:-1]):
         seconds = now - then
         rate = (came - before) / seconds
-        if seconds >= LONGEST or (seconds >= SHORTEST and came - before >= MANY):
+        if seconds >= longest or (seconds >= SHORTEST and came - before >= MANY):
             break
     return rate
 

@@ -76,13 +76,13 @@ def in_flight(scrape: Scrape, learned: Learned) -> float | None:
 
 def target(learned: Learned, slots: int | None, least: int, terms: Terms) -> float:
     """Requests in flight that each replica is to have, so that the objective is kept."""
-    at_once = slots or learned.slots
+    most = slots or learned.slots
     seconds = learned.mean
     if seconds is None:
-        return UNKNOWN_PART * at_once
+        return UNKNOWN_PART * most
     room = terms.constants.tail * seconds / (terms.constants.part * wait_seconds(learned, terms.objective))
-    part = 1.0 - room / (at_once * max(1, least))
-    return min(MOST_PART, max(LEAST_PART, part)) * at_once
+    part = 1.0 - room / (most * max(1, least))
+    return min(min(MOST_PART, max(LEAST_PART, part)) * most, learned.at_once(terms.objective, terms.availability))
 
 
 def advise(current: int, load: Load, bounds: Bounds, advised: tuple[tuple[float, int], ...]) -> Advice:

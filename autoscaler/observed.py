@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autoscaler.crowding import CLEAR, CLEAR_LATE, Crowding
+
 Floats = npt.NDArray[np.float64]
 
 # Upper bounds of the histogram's buckets, s: from 1 ms on each a fifth above the one before, up to three hours.
@@ -19,6 +21,9 @@ MIDDLES: Floats = BUCKETS / math.sqrt(1.2)
 NONE = (0.0,) * len(BUCKETS)
 MEMORY = 5000.0  # requests after which what was learned before counts for less than half
 LARGEST = 1e12  # of any number that is told; NaN and infinity are not within it
+KNOWN = 1000.0  # requests that tell how long the slowest of them take
+BEYOND = 3.0  # requests that are slower than a quantile make it known
+LEAST_PART = 0.25  # of a replica's slots: however late requests are, it is to run so many
 MAX_AT_ONCE = 4096  # requests that one replica may run at once; a larger number is a mistake of what tells it
 
 
@@ -103,6 +108,7 @@ class Learned:
     counts: tuple[float, ...] = NONE
     seconds: float = 0.0  # sum of the service times behind counts
     slots: int = 1  # most requests that one replica was seen to run at once
+    crowding: Crowding = Crowding()
 
     @property
     def requests(self) -> float:
@@ -129,6 +135,20 @@ class Learned:
         inside = (want - before) / self.counts[place] if self.counts[place] else 1.0
         return float(low + inside * (BUCKETS[place] - low))
 
+    def at_once(self, objective: float, availability: float) -> float:
+        """Requests that a replica is to run on average, so that this part of them takes `objective` s at most.
+
+        Waits are not counted. All its slots where requests are not slower for sharing it, as far as is known.
+        """
+        if self.requests < KNOWN:
+            return float(self.slots)
+        slow = self.quantile(min(availability, 1 - BEYOND / self.requests))
+        room = objective / slow - 1  # by what part all may become slower; below 0: have to become faster
+        growth = self.crowding.growth(CLEAR if room >= 0 else CLEAR_LATE)
+        if not growth:
+            return float(self.slots)
+        return min(float(self.slots), max(LEAST_PART * self.slots, 1.0, self.crowding.mean + room / growth))
+
 
 def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: float) -> Learned:
     """What is known after a scrape. since: s since the one before, which may overlap with it; ready: replicas serving.
@@ -140,8 +160,12 @@ def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: f
     answered, seconds = part * scrape.answered, part * scrape.answered_seconds
     kept = 0.5 ** (answered / MEMORY)
     counts = tuple(kept * before + part * now for before, now in zip(known.counts, scrape.counts, strict=True))
-    after = Learned(counts, known.seconds * kept + seconds, known.slots)
-    return Learned(counts, after.seconds, min(MAX_AT_ONCE, max(known.slots, _widest(after, scrape, ready, objective))))
+    crowding = known.crowding
+    if scrape.running is not None and ready > 0 and min(answered, scrape.answered) >= 1:
+        crowding = crowding.seen(scrape.running / ready, scrape.answered_seconds / scrape.answered, answered)
+    after = Learned(counts, known.seconds * kept + seconds, known.slots, crowding)
+    slots = min(MAX_AT_ONCE, max(known.slots, _widest(after, scrape, ready, objective)))
+    return Learned(counts, after.seconds, slots, crowding)
 
 
 def _widest(known: Learned, scrape: Scrape, ready: int, objective: float) -> int:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoscaler.law import Terms, fall_window, replicas, steady
+from autoscaler.law import Terms, fall_window, replicas, steady, whole
 from autoscaler.observed import Learned
 
 MINUTE = 60.0  # s that a rate is of
@@ -33,7 +33,8 @@ def price(
     seconds = learned.mean
     if seconds is None or not rates:
         return None
-    needs = [replicas(steady(learned, seconds, rate, terms), learned) for rate in rates]
+    slots = [(steady(learned, seconds, rate, terms), rate * seconds) for rate in rates]
+    needs = [whole(replicas(needed, busy, learned, terms)) for needed, busy in slots]
     window = max(1, math.ceil(fall_window(terms) / MINUTE))
     kept = [max(needs[max(0, i - window + 1) : i + 1]) for i in range(len(needs))]
     had = [min(max(count, least) + standby, greatest) for count in kept]

@@ -10,7 +10,7 @@ from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Advice, Load, advise, load
 from autoscaler.observed import Scrape
 from autoscaler.settings import Settings
-from autoscaler.standby import NONE_LENT, Lent, borrowed, rearranged, taken_back
+from autoscaler.standby import NONE_LENT, Lent, borrowed, rearranged, taken_back, wakes_slowly
 from autoscaler.vertical import Fitted, fitted, relearned
 from autoscaler.zero import noted, rested
 from scheduler.model.decision import Evict, Shrink
@@ -103,17 +103,16 @@ def _scaled(
     """What is remembered of one service from now on, and what it is given; None: what it has."""
     if service is not None:
         service = _with_limit(workload, service)
-    state, wanted = judged(workload.serving, at, service, settings, has_standby=workload.standby > 0)
+    loaded = () if service is None else service.loaded
+    is_slow = workload.standby > 0 and wakes_slowly(workload, loaded, lent)
+    state, wanted = judged(workload.serving, at, service, settings, has_standby=workload.standby > 0, is_slow=is_slow)
     state, wanted = native.followed(workload, service, (state, wanted), at, settings)
     if workload.standby or workload.awake is not None:
-        return state, rearranged(workload, wanted, () if service is None else service.loaded, lent)
+        return state, rearranged(workload, wanted, loaded, lent, settings)
     if native.is_left_alone(service):
         return state, None
     bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
-    fit = Fitted(wanted)
-    if service is not None and service.limits and service.objective and state is not None and current:
-        terms = _terms(service, service.objective, settings)
-        state, fit = fitted(state, wanted, service.limits, current, bounds, terms, at)
+    state, fit = with_limit(state, wanted, service, settings, current, bounds, at)
     wanted = fit.wanted
     if workload.gang.min == 0:
         wanted = rested(current, at, _told_now(service, at, settings), state, wanted)
@@ -124,15 +123,36 @@ def _scaled(
     return state, _decision(workload, count, wanted, limit, fit.why)
 
 
+def with_limit(
+    state: State | None,
+    wanted: Wanted,
+    service: ServiceMetrics | None,
+    settings: Settings,
+    current: int,
+    bounds: Bounds,
+    at: float,
+) -> tuple[State | None, Fitted]:
+    """What the law wants, with a larger limit instead of replicas where the service's may be raised (vertical.py)."""
+    if service is None or not service.limits or not service.objective or state is None or not current:
+        return state, Fitted(wanted)
+    return fitted(state, wanted, service.limits, current, bounds, _terms(service, service.objective, settings), at)
+
+
 def judged(
-    current: int, at: float, service: ServiceMetrics | None, settings: Settings, *, has_standby: bool = False
+    current: int,
+    at: float,
+    service: ServiceMetrics | None,
+    settings: Settings,
+    *,
+    has_standby: bool = False,
+    is_slow: bool = False,
 ) -> tuple[State | None, Wanted]:
     """What the law says of a service of which `current` replicas serve or are to; without an objective, and with
-    nothing told just now: no change.
+    nothing told just now: no change. is_slow: the next replica that wakes has its weights in host memory.
     """
     if service is None or service.objective is None:
         return None if service is None else service.state, Wanted(current)
-    terms = _terms(service, service.objective, settings, has_standby=has_standby)
+    terms = _terms(service, service.objective, settings, has_standby=has_standby, is_slow=is_slow)
     state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
     if service.scrape is not None and _is_new(service.scrape, at, settings):
         before = state or State()
@@ -144,9 +164,17 @@ def judged(
     return state, wanted
 
 
-def _terms(service: ServiceMetrics, objective: Objective, settings: Settings, *, has_standby: bool = False) -> Terms:
+def _terms(
+    service: ServiceMetrics,
+    objective: Objective,
+    settings: Settings,
+    *,
+    has_standby: bool = False,
+    is_slow: bool = False,
+) -> Terms:
     start = settings.start_seconds if service.start_seconds is None else service.start_seconds
-    return Terms(objective.p95_seconds, start, settings.constants(has_standby=has_standby))
+    constants = settings.constants(has_standby=has_standby, is_slow=is_slow)
+    return Terms(objective.p95_seconds, start, constants, objective.availability)
 
 
 def _with_limit(workload: Workload, service: ServiceMetrics) -> ServiceMetrics:

@@ -18,11 +18,19 @@ class Settings:
     start_seconds: float = 60.0  # until a replica serves, before it is learned of this service
     stale_seconds: float = ALONE.gap  # an older scrape says nothing of now, and a longer gap begins anew: four scrapes
 
-    def constants(self, *, has_standby: bool = False) -> Constants:
-        """The law's constants; of a service with replicas on standby those of `STANDBY`."""
+    wake_seconds: float = 2.0  # until a replica on standby answers, its borrower's leaving included
+    host_wake_seconds: float = 10.0  # the same, once its borrower has left, where its weights wait in host memory
+
+    def constants(self, *, has_standby: bool = False, is_slow: bool = False) -> Constants:
+        """The law's constants; of a service with replicas on standby those of `STANDBY`.
+
+        is_slow: the next replica that would wake has its weights in host memory, so load is looked for further ahead.
+        """
         if has_standby:
             fall = self.fall_seconds or STANDBY.fall
-            return replace(STANDBY, fall=fall, young=self.young_seconds, gap=self.stale_seconds)
+            later = max(0.0, self.host_wake_seconds - self.wake_seconds) if is_slow else 0.0
+            horizon = STANDBY.horizon + later
+            return replace(STANDBY, horizon=horizon, fall=fall, young=self.young_seconds, gap=self.stale_seconds)
         return Constants(
             horizon=self.horizon_seconds,
             part=self.wait_ratio,
@@ -32,4 +40,5 @@ class Settings:
             takes_all=False,
             young=self.young_seconds,
             gap=self.stale_seconds,
+            longest=ALONE.longest,
         )

@@ -271,6 +271,7 @@ NAMESPACE_PREFIX = env.str("WEFT_NAMESPACE_PREFIX", "weft-")
 PLACEHOLDER_IMAGE = env("WEFT_PLACEHOLDER_IMAGE", default="busybox:1.36")  # has a shell; holds devices for shares
 ACTIVATOR_IMAGE = env.str("WEFT_ACTIVATOR_IMAGE", "")  # Weft's own: then `manifests` has the queue before services
 ACTIVATORS = tuple(env.list("WEFT_ACTIVATORS", default=[]))  # host:port of their admin ports (docs/activator.md)
+DRA = env.bool("WEFT_DRA", False)  # a DRA driver offers parts of GPUs: the scheduler's account may make claims
 ISTIO = env.bool("WEFT_ISTIO", False)  # Istio is there: it splits requests of services without our queue
 REGISTRIES = tuple(f"{r.rstrip('/')}/" for r in env.list("WEFT_REGISTRIES", default=[]))  # empty: any
 EXTRA_RESOURCES = tuple(env.list("WEFT_EXTRA_RESOURCES", default=["rdma/"]))  # prefixes of resource names

@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -16,6 +17,8 @@ from controlplane.jobspec import jobfile
 from controlplane.jobspec.shapes import REQUIRED, Choice, Field, FieldError, Items, Pairs, Record, Whole, WholeOrWord
 from frontend.layout import EXAMPLES, HALF, LABELS, LAYOUT, THIRD, UNITS, WIDTH
 from scheduler.model.workload import Kind
+
+NO_CHOICES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ def _drawn(
     path: str, field: Field, values: Mapping[str, str], fault: str, choices: Mapping[str, Sequence[str]]
 ) -> FormField:
     is_long = isinstance(field.shape, Pairs) or _is_yaml(field)
-    options = _options(path, field, choices)
+    offered = options(path, field, choices)
     return FormField(
         path=path,
         label=LABELS.get(path, path),
@@ -144,7 +147,7 @@ def _drawn(
         fault=fault,
         placeholder=EXAMPLES.get(path, ""),
         unit=UNITS.get(path, ""),
-        options=options,
+        options=offered,
         is_long=is_long,
         width="wide" if is_long else "half" if path in HALF else "third" if path in THIRD else "",
     )
@@ -156,7 +159,8 @@ def _help(field: Field) -> str:
     return f"{field.about}{default}{' As YAML.' if _is_yaml(field) else ''}"
 
 
-def _options(path: str, field: Field, choices: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+def options(path: str, field: Field, choices: Mapping[str, Sequence[str]] = NO_CHOICES) -> tuple[tuple[str, str], ...]:
+    """What a field offers to choose from, value and label each; empty: it takes text."""
     if path in choices:
         names = [(name, name) for name in choices[path]]
         return tuple(names if field.default is REQUIRED else [("", "default"), *names])

@@ -21,6 +21,7 @@ COMMON_MORE = (
     "labels",
 )
 SHARE = ("resources.gpu_share.guarantee", "resources.gpu_share.limit", "resources.gpu_share.memory")
+STANDBY = ("standby", "standby_memory")
 MACHINE = ("resources.gpu_model", "resources.cpu", "resources.memory")
 LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
     Kind.TRAINING: (
@@ -39,7 +40,19 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
     Kind.INFERENCE: (
         ("What runs", ("name", "team", "priority_class", "image", "command", "env")),
         ("What each replica needs", ("resources.gpus", *MACHINE)),
-        ("Serving", ("port", "replicas.min", "replicas.max", "replicas.scale_to_zero_after", "standby", "scaling")),
+        (
+            "Serving",
+            (
+                "port",
+                "replicas.min",
+                "replicas.max",
+                "replicas.spread",
+                "replicas.scale_to_zero_after",
+                "standby",
+                "standby_memory",
+                "scaling",
+            ),
+        ),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
         ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
         (
@@ -98,8 +111,10 @@ LABELS = {
     "port": "Port",
     "replicas.min": "Minimum",
     "replicas.max": "Maximum",
+    "replicas.spread": "Spread over",
     "replicas.scale_to_zero_after": "Scale to zero after",
     "standby": "On standby",
+    "standby_memory": "Weights on standby",
     "scaling": "Scaled by",
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",

@@ -6,17 +6,19 @@ from typing import Any
 from django.urls import reverse
 
 from controlplane.jobspec.jobfile import GATEWAY, OBJECTIVE, P95_LATENCY
+from controlplane.jobspec.scaling import PACK
 from controlplane.jobspec.shapes import Faults
 from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.workloads import revisions
 from controlplane.queries.workloads.objectiveprice import Costs
 from frontend import forms, words
 from frontend.forms import FormField
-from frontend.layout import EXAMPLES, LABELS, UNITS, WIDTH
+from frontend.layout import EXAMPLES, LABELS, STANDBY, UNITS, WIDTH
 from scheduler.model.workload import Kind
 
 EFFECT = (
-    "The objective counts from now on, the queue in front from the next replica that starts. Another image or "
+    "The objective and standby count from now on, the queue in front and what replicas are spread over from the next "
+    "replica that starts. Another image or "
     "environment replaces the replicas one by one: each goes once a new one is ready. If new ones do not become ready, "
     "or the error budget burns, the revision before is brought back. With a share of requests below 100 it gets only "
     "that part of them, until you promote it or roll it back. With steps it gets one share after the other, each while "
@@ -27,8 +29,8 @@ PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
 QUEUED = tuple(f"gateway.{field.name}" for field in GATEWAY.fields)
 ROLLED = ("weight", "steps", "step_minutes")  # of a job file's rollout: how requests come to a new revision
 WEIGHT = "rollout.weight"
-STANDBY = "standby"
-FIELDS = (IMAGE, ENV, *(f"rollout.{name}" for name in ROLLED), *PROMISED, *QUEUED, STANDBY)
+SPREAD = "replicas.spread"
+FIELDS = (IMAGE, ENV, *(f"rollout.{name}" for name in ROLLED), *PROMISED, *QUEUED, *STANDBY, SPREAD)
 LATENCY = "objective.p95_latency"
 
 
@@ -39,18 +41,19 @@ def texts(spec: Mapping[str, Any]) -> dict[str, str]:
         record, _, name = path.partition(".")
         found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
-    standby = str(spec.get(STANDBY) or "")
+    found |= {name: str(spec.get(name) or "") for name in STANDBY}
+    found[SPREAD] = spec["replicas"].get("spread") or ""
     given = spec.get("rollout") or {}
     steps = ", ".join(map(str, given.get("steps") or ()))
     rolled = {"weight": str(given.get("weight", WHOLE)), "steps": steps, "step_minutes": given.get("step_minutes", "")}
     found |= {f"rollout.{name}": str(rolled[name]) for name in ROLLED}
-    return {IMAGE: str(spec["image"]), ENV: env, STANDBY: standby, **found}
+    return {IMAGE: str(spec["image"]), ENV: env, **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
     """What the form's texts change; an objective or queue of which nothing is left is taken away."""
     made = forms.document(Kind.INFERENCE, {path: given.get(path, "") for path in FIELDS})
-    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway", STANDBY)}
+    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway", *STANDBY)}
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
     asked = {"weight": WHOLE, **(made.get("rollout") or {})}
@@ -59,6 +62,9 @@ def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]
         before["rollout"] = spec.get("rollout")
         kept = {name: value for name, value in present.items() if name not in ROLLED}
         after["rollout"] = {**kept, **asked}
+    spread, spread_now = ((one or {}).get("spread") or PACK for one in (made.get("replicas"), spec["replicas"]))
+    if spread != spread_now:
+        before["replicas"], after["replicas"] = None, {"spread": spread}
     return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
 
 
@@ -84,6 +90,7 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
                 placeholder=EXAMPLES.get(path, ""),
                 is_long=path == ENV,
                 unit=UNITS.get(path, ""),
+                options=forms.options(path, known[path]),
                 width="wide" if path in (IMAGE, ENV, WEIGHT) else WIDTH.get(len(PROMISED), ""),
             )
             for path in FIELDS

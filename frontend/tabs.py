@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.core.cache import cache
@@ -121,7 +122,14 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "first": starts_after(w.spec if isinstance(w.spec, Mapping) else {}, w.unmet),
         "latest": _without_old_reasons(_events(w, LATEST)),
         "facts": [] if Phase(w.phase) in WAITING else _facts(w) + size,
+        "changed": [_with_time(one) for one in found["changed_by_weft"]],
     }
+
+
+def _with_time(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """What Weft changed, with the moment as seconds of the cluster's clock; None: not known."""
+    since = changed["since"]
+    return {**changed, "at": None if since is None else datetime.fromisoformat(since).timestamp()}
 
 
 def _without_old_reasons(events: list[Any]) -> list[Any]:
@@ -203,7 +211,7 @@ def _metrics(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict
 
 
 def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
-    known, tried = diagnosis.of(w), _tried(request, w)
+    known, tried = diagnosis.of(w), _tried(request, w) | {"restart": diagnosis.restart(w)}
     if known is None:
         return {"known": None, "silent": diagnosis.SILENT} | tried
     found = known.diagnosis
@@ -247,14 +255,23 @@ def way_back(w: Any) -> dict[str, Any]:
     if newest is None:
         return {"w": w, "question": f"Nothing of {w.name} can be taken back", "label": "",
                 "effect": "None of its changes were made by Weft, or they are gone again."}  # fmt: skip
-    cpu = round(1000 * newest.before["cpu"])
+    cpu, before = round(1000 * newest.before["cpu"]), newest.before["gpus"]
+    effect = f"Each worker gets {words.cores(cpu)} {'core' if cpu == 1000 else 'cores'} again, in place."
+    if newest.axis in ("place", "node"):
+        effect = (
+            f"Once there is room, it saves its work and starts again with its GPUs on "
+            f"{words.plural(len(before), 'node')}; what has not moved yet stays."
+        )
+    if newest.axis == "servers":
+        effect = (
+            f"It saves its work and starts again with {words.plural(newest.before['servers'], 'parameter server')}."
+        )
     return {
         "w": w,
         "verb": "take_back",
         "label": "Take back",
         "question": f"Take the change of {w.name} back?",
-        "effect": f"Each worker gets {words.cores(cpu)} {'core' if cpu == 1000 else 'cores'} again, in place. "
-        "It is not tried again.",
+        "effect": f"{effect} It is not tried again.",
         "action_url": reverse("frontend:take_back", args=[w.pk]),
     }
 
@@ -276,6 +293,7 @@ def _placement(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
         nodes = tuple(n for r in cluster.racks(seen) for n in r.nodes if not models or n.gpu_model in models)
     there = {t.team: t.colour for n in nodes for g in n.gpus for t in g.tenants}
     return {
+        "enforcers": sorted({n.enforced_by for n in nodes if n.enforced_by}) if w.share_guarantee else (),
         "workers": workers,
         "nodes": nodes,
         "teams": sorted(there.items()),

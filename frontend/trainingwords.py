@@ -28,6 +28,7 @@ STATUSES = {  # of a change on trial
     "rolled_back": ("warn", "rolled back"),
     "refused": ("bad", "refused"),
     "unjudged": ("dim", "not judged"),
+    "stayed": ("warn", "not faster, stayed"),
 }
 
 

@@ -163,6 +163,9 @@ _TONE_OF_KIND = {
     "Stopping": ("dim", "stopping"),
     "Stopped": ("dim", "stopped"),
     "Patched": ("dim", "changed"),
+    "Offloaded": ("accent", "weights to host memory"),
+    "Restored": ("ok", "weights to GPU"),
+    "OffloadRefused": ("bad", "weights not moved"),
     "Resizing": ("accent", "resizing"),
     "Resized": ("ok", "resized"),
     "ResizeRefused": ("bad", "resize refused"),
@@ -173,6 +176,7 @@ _TONE_OF_KIND = {
     "RolledOut": ("ok", "rolled out"),
     "RollingBack": ("bad", "rolling back"),
     "RolledBack": ("warn", "rolled back"),
+    "Moved": ("accent", "left to move"),
     "ReplicasMoved": ("warn", "replicas moved"),
     "Diagnosed": ("warn", "bottleneck found"),
     "ChangeTried": ("accent", "change tried"),
@@ -180,6 +184,7 @@ _TONE_OF_KIND = {
     "ChangeRolledBack": ("warn", "change rolled back"),
     "ChangeTakenBack": ("warn", "change taken back"),
     "ReallocationChanged": ("accent", "reallocation changed"),
+    "NotebookPolicyChanged": ("accent", "rules of notebooks changed"),
     "Extended": ("accent", "extended"),
     "QuotaChanged": ("accent", "quota changed"),
     "QuotaRemoved": ("warn", "quota removed"),
@@ -194,6 +199,7 @@ _TONE_OF_KIND = {
     "NodeSeen": ("ok", "seen"),
     "NodeGone": ("bad", "gone"),
     "NodeChanged": ("dim", "changed"),
+    "NodeNamedSlow": ("warn", "named as slow"),
     "Cordoned": ("warn", "cordoned"),
     "Uncordoned": ("ok", "uncordoned"),
     "Drained": ("warn", "drained"),
@@ -212,7 +218,11 @@ def tone(phase: str) -> str:
 def event_word(kind: str, reason: str = "") -> tuple[str, str]:
     """(tone, word) of an event: what happened, in the past or present tense."""
     if kind == "Evicted" and reason:
-        known = {"Consolidated": ("warn", "moved"), "TakenBack": ("warn", "gave GPUs back")}
+        known = {
+            "Consolidated": ("warn", "moved"),
+            "Reallocated": ("accent", "moves"),
+            "TakenBack": ("warn", "gave GPUs back"),
+        }
         return known.get(reason, ("bad", reason.lower()))
     return _TONE_OF_KIND.get(kind, ("dim", kind))
 

@@ -11,13 +11,20 @@ WHOLE = 1000  # milli-GPU of one device
 
 
 class Enforcer(StrEnum):
-    """What on a node holds a share to its part of a GPU. ADVISORY: nothing; its part is scheduled and accounted.
+    """What on a node holds a share to its part of a GPU; what each guarantees: `gpushare.backends.catalogue`.
 
-    BACK_END: software there which says that it does, and follows a limit that changes.
+    ADVISORY: nothing; its part is scheduled and accounted. BACK_END: software there that has no name here, and says
+    that it holds a share to a limit that changes.
     """
 
     ADVISORY = "advisory"
     BACK_END = "back-end"
+    MIG = "mig"
+    MPS = "mps"
+    HAMI = "hami"
+    DRA = "dra"
+    TIME_SLICING = "time-slicing"
+    WEFT = "weft"
 
     @classmethod
     def of(cls, *, enforces: bool) -> "Enforcer":

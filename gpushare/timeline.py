@@ -27,6 +27,10 @@ class Division(Protocol):
     def is_owed(self, had: int, at: int) -> bool: ...  # noqa: D102
     def settle(self, had: int, at: int, *, asks: bool) -> None: ...  # noqa: D102
 
+    def goes_on(self, had: int) -> None:
+        """Nothing, of a rule that has no use for it."""
+        del had
+
 
 @dataclass(slots=True)
 class Client:
@@ -92,7 +96,7 @@ class Timeline:
     def play(self, until: int) -> None:
         """Go on at least until then."""
         while self.at < until:
-            self._hear(None)
+            self._hear(None, self.at)
             grant = self._division.choose(self.at)
             if grant is not None:
                 self._give(grant, until)
@@ -102,14 +106,16 @@ class Timeline:
                 times.append(soonest)
             self.at = min(max(self.at + 1, min(times)), until)
 
-    def _hear(self, holder: Client | None) -> int | None:
-        """All that can launch ask; when the next one will."""
+    def _hear(self, holder: Client | None, since: int) -> int | None:
+        """All that can launch ask; when the next one will. since: when the holder's turn began."""
         later = []
         for client in self._clients.values():
             if client is holder or client.name in self._asking:
                 continue
             if client.ready <= self.at:
                 self._asking.add(client.name)
+                if holder is not None:
+                    self._division.goes_on(self.at - since)
                 self._division.ask(client.name, self.at)
             else:
                 later.append(client.ready)
@@ -134,7 +140,7 @@ class Timeline:
 
     def _step(self, client: Client, start: int, quota: int, most: int) -> bool:
         """Go on to the next event of a client's turn; whether it ends the turn."""
-        arrival = self._hear(client)
+        arrival = self._hear(client, start)
         launches = client.ready <= self.at
         stops = [most, self.at + client.left if launches else client.ready]
         if arrival is not None:

@@ -73,6 +73,20 @@ class Tokens:
         if self._holder == client:
             self._holder = None
 
+    def change(self, client: str, share: Share, at: int) -> None:
+        """A client's share is another one from now on; what it had so far counts as before."""
+        account = self._accounts[client]
+        self._fill(account, at)
+        account.share = share
+
+    def goes_on(self, had: int) -> None:
+        """The holder has had the token for `had` so far: one that asks next is at most a credit behind where it is now.
+
+        To be called before `ask` if the holder's turn may be longer than a quota, as it is while no other client asks.
+        """
+        if self._holder is not None:
+            self._floor = max(self._floor, self._reached(had))
+
     def ask(self, client: str, at: int) -> None:
         """A client wants the token from now on."""
         account = self._accounts[client]
@@ -80,6 +94,10 @@ class Tokens:
             account.virtual = max(account.virtual, self._floor - self._rule.credit * WHOLE // account.share.guarantee)
         account.asks = True
         self._fill(account, at)
+
+    def withdraw(self, client: str) -> None:
+        """A client does not want the token any more, which it was waiting for."""
+        self._accounts[client].asks = False
 
     def choose(self, at: int) -> Grant | None:
         """Which client gets the token, which none holds; None: no client wants it, or may have it now (`next_at`).
@@ -111,14 +129,32 @@ class Tokens:
         """
         if self._holder is None:
             return False
-        holder = self._accounts[self._holder]
-        reached = holder.virtual + had * WHOLE // holder.share.guarantee
+        reached = self._reached(had)
         least = self._rule.shortest * WHOLE
         return had >= self._rule.shortest and any(
             account.virtual + least // account.share.guarantee < reached
             for account in self._accounts.values()
             if account.asks and self._may_have(account, at)
         )
+
+    def renew(self, had: int, at: int) -> Grant | None:
+        """A further quota for the holder, if it would be the next one again; None: it has to hand the token over.
+
+        It spares the hand-over. A holder with a limit gets no more than is in its bucket, and nothing if that is less
+        than a shortest quota.
+        """
+        if self._holder is None:
+            raise ValueError("no client has the token")
+        name, account = self._holder, self._accounts[self._holder]
+        able = [other for other, one in self._accounts.items() if one.asks and self._may_have(one, at)]
+        if any((self._accounts[other].virtual, other) < (self._reached(had), name) for other in able):
+            return None
+        most = None if account.share.limit == WHOLE else (self._filled(account, at) - had * WHOLE) // WHOLE
+        if most is not None and most < self._rule.shortest:
+            return None
+        self.settle(had, at, asks=False)
+        self._holder, self._floor = name, max(self._floor, account.virtual)
+        return Grant(name, self._quota(name, [*able, name]), most)
 
     def settle(self, had: int, at: int, *, asks: bool) -> None:
         """The holder gives the token back after `had`, and asks for it again in the same breath, or not.
@@ -136,6 +172,11 @@ class Tokens:
     def wanting(self) -> Mapping[str, Share]:
         """Those that ask, by name."""
         return {name: account.share for name, account in self._accounts.items() if account.asks}
+
+    def _reached(self, had: int) -> int:
+        """The holder's virtual time by now."""
+        holder = self._accounts[self._holder or ""]
+        return holder.virtual + had * WHOLE // holder.share.guarantee
 
     def _quota(self, client: str, able: list[str]) -> int:
         rule, total = self._rule, sum(self._accounts[name].share.guarantee for name in able)

@@ -31,10 +31,11 @@ NO_TESTS = 5  # pytest's status if it found none: a selection by the caller's op
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the tests: what pytest is told to run."""
+    """Some of the tests: what pytest is told to run. is_alone: after all others, with nothing beside it."""
 
     name: str
     arguments: Sequence[str]
+    is_alone: bool = False
 
 
 NO_KUBERNETES = ("-m", "not nightly and not kubernetes")
@@ -56,20 +57,24 @@ SHORT = (
     ),
     Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),
 )
+# What programs get of a simulated GPU is a matter of milliseconds, which beside other parts they do not have.
+ALONE = (Part("the time of shared GPUs", ("tests/enforcer",), is_alone=True),)
 # Two servers, each of which ends with its part: even when idle one takes a twentieth of a core. The tests that use all
 # rights of ours are together, as an unused right is one that none of them used; the audit judges both parts' logs.
 ON_KUBERNETES = ("-m", "kubernetes and not nightly")
-OF_RIGHTS = ("tests/activator", "tests/adopted", "tests/contract/test_stories.py", "tests/controlplane/kubernetes")
+OF_RIGHTS = (
+    *("tests/activator", "tests/adopted", "tests/backends", "tests/contract/test_stories.py"),
+    "tests/controlplane/kubernetes",
+)
 RIGHTS = Part("the rights on a real Kubernetes", (*OF_RIGHTS, "tests/test_audit_of_the_run.py", *ON_KUBERNETES))
 KUBERNETES = Part(
     "all else on a real Kubernetes",
     ("tests", *(f"--ignore={one}" for one in ("tests/flows", "tests/documents", *OF_RIGHTS)), *ON_KUBERNETES),
 )
-FOLDERS = sorted(
-    {"/".join(one.split("/")[:2]) for part in (*LONG, *SHORT) for one in part.arguments if one.startswith("tests/")}
-)
+OF_PARTS = [one for part in (*LONG, *SHORT, *ALONE) for one in part.arguments if one.startswith("tests/")]
+FOLDERS = sorted({"/".join(one.split("/")[:2]) for one in OF_PARTS})
 REST = Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS), *NO_KUBERNETES))
-PARTS = (*LONG, RIGHTS, KUBERNETES, REST, *SHORT)
+PARTS = (*LONG, RIGHTS, KUBERNETES, REST, *SHORT, *ALONE)
 
 
 class Run:
@@ -181,7 +186,9 @@ def _run(runs: Sequence[Run], at_once: int) -> int:
         try:
             list(pool.map(lambda one: one.collect(show), runs))
             show.say(f"tests: {tally.line(heard, time.monotonic(), began)}")
-            statuses = list(pool.map(lambda one: one.finish(show), runs))
+            beside = [one for one in runs if not one.part.is_alone]
+            statuses = list(pool.map(lambda one: one.finish(show), beside))
+            statuses += [one.finish(show) for one in runs if one.part.is_alone]
         except KeyboardInterrupt:
             show.say("tests: stopping")
             for one in runs:

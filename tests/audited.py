@@ -20,12 +20,14 @@ from tests.controlplane.kubernetes.auditing import ACCOUNTS, SITE, Entry, Right,
 WHOLE = (
     "activator/test_kubernetes.py", "adopted/test_deployments.py", "adopted/test_job_sets.py", "adopted/test_jobs.py",
     "adopted/test_kubeflow.py", "adopted/test_cron_jobs.py", "adopted/test_native.py", "contract/test_stories.py",
-    "controlplane/kubernetes/test_fences.py", "controlplane/kubernetes/test_rights.py",
+    "backends/test_contract.py", "controlplane/kubernetes/test_fences.py", "controlplane/kubernetes/test_rights.py",
 )  # fmt: skip
 # Files that are not judged, and why.
 AFTER_A_KILL = "its API server is killed, and then denies everything until it has read the roles again"
 UNJUDGED: Mapping[str, str] = {"contract/test_errors.py": AFTER_A_KILL, "faults/test_kubernetes.py": AFTER_A_KILL}
-EVERYTHING = replace(SITE, has_admission=True, has_external_metrics=True, activator_image="registry.example/weft:1")
+EVERYTHING = replace(
+    SITE, has_admission=True, has_external_metrics=True, has_dra=True, activator_image="registry.example/weft:1"
+)
 # To bind is no request of its own: it is asked about when a RoleBinding is written.
 NO_REQUEST: frozenset[Right] = frozenset({("bind", "clusterroles")})
 

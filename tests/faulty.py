@@ -78,6 +78,11 @@ class FaultyCluster:
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         self._command(lambda: self.cluster.rotate(workload, attempt, ranks, on=on))
 
+    def offload(
+        self, workload: str, attempt: int, ranks: Sequence[int], memory: int, weights: int, *, on: bool
+    ) -> None:
+        self._command(lambda: self.cluster.offload(workload, attempt, ranks, memory, weights, on=on))
+
     def keep_address(self, address: Address, *, on: bool) -> None:
         self._command(lambda: self.cluster.keep_address(address, on=on))
 

@@ -186,6 +186,28 @@ _borrowers = st.builds(
 )  # fmt: skip
 
 
+_sharers = st.builds(
+    lambda draft, kind, part, memory: replace(
+        draft, kind=kind, ask=ResourceRequest(share=Share(part, WHOLE, memory)), gang=Gang(1, 1, 1),
+        phase=Phase.RUNNING, held=1, leaves=False, require=None, roles=(), more=0,
+    ),
+    draft=_drafts, kind=st.sampled_from([Kind.NOTEBOOK, Kind.INFERENCE]), part=st.sampled_from([300, 500, 900]),
+    memory=st.sampled_from([4000, 0, 6000]),
+)  # fmt: skip
+
+
+def worlds_with_shares() -> st.SearchStrategy[Snapshot]:
+    """Worlds in which notebooks and services run on parts of GPUs, and gangs run or wait that may fit beside them."""
+    drawn = st.tuples(st.lists(_sharers, min_size=1, max_size=3), st.lists(_borrowers, min_size=1, max_size=3))
+    return worlds(max_workloads=3, first=drawn.map(lambda both: [*both[0], *both[1]])).map(_at_own_pace)
+
+
+def _at_own_pace(world: Snapshot) -> Snapshot:
+    """Half the gangs have workers that do not wait for each other."""
+    some = [w for w in world.workloads.values() if w.kind is Kind.TRAINING and w.seq % 2]
+    return world.replace(changed=[replace(w, asynchronous=True) for w in some])
+
+
 def worlds_with_standby() -> st.SearchStrategy[Snapshot]:
     """Worlds in which a service has replicas asleep, and gangs run or wait that may fit beside its model.
 

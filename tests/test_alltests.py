@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ def test_failures_are_told_with_their_traceback_and_the_end_counts_and_names_all
     assert "skipped: 1: for a reason" in printed
     failed = [line.partition("::")[2] for line in printed if line.startswith("failed: ")]
     assert failed == ["test_bad (the many ones)", "test_teardown (the many ones)", ""]
+    assert "  assert (1 + 1) == 3" in printed  # beside the name: CI keeps the end of the log only
     assert printed[-1] == "1 passed, 3 failed, 2 skipped"
 
 
@@ -93,6 +95,13 @@ def test_options_reach_each_part_and_one_without_tests_is_no_failure(
     assert run(parts[:1], ("-k", "nothing"), at_once=1) == 1
     assert run(parts[:1], ("--no-such-option",), at_once=1) == 1
     assert "unrecognized arguments: --no-such-option" in capfd.readouterr().out
+
+
+def test_a_part_that_is_alone_begins_when_all_others_have_ended(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    last = suite(tmp_path, "last", f"import pathlib\ndef test_last(): assert pathlib.Path({str(mark)!r}).exists()")
+    first = suite(tmp_path, "first", f"import pathlib\ndef test_first(): pathlib.Path({str(mark)!r}).touch()")
+    assert run([replace(last, is_alone=True), first], (), at_once=1) == 0
 
 
 def test_ctrl_c_ends_the_parts_and_their_fixtures(tmp_path: Path) -> None:

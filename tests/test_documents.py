@@ -18,7 +18,7 @@ PROMISE = re.compile(r"(?<![\w%./#-])([SLPFV]\d{1,2})\b(?!-\w)")
 NO_PROMISES = {
     "S99": "tests/controlplane/test_audit.py: an invariant of an earlier version",
 }
-GROUPS = {"S": 18, "L": 10, "P": 18, "F": 17, "V": 7}  # rows of each table, so that a table that is not read shows
+GROUPS = {"S": 19, "L": 10, "P": 18, "F": 17, "V": 7}  # rows of each table, so that a table that is not read shows
 
 
 def promises() -> dict[str, str]:

@@ -10,6 +10,8 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       cpu 64  ram 256000                         cores and MiB of the node
       down  cordoned  lost 3,5                   health
       only-whole  only-shares                    what its GPUs may be taken for; both if not said
+      advisory                                   nothing there holds shares to their parts
+      by mig                                     what holds shares there; nothing if not said
     team red                                     a team
       nominal 4  borrowing 2  lending 1          its quota, in GPUs
       pool big                                   ... in this pool; without it in every pool
@@ -23,6 +25,7 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
     b1 red training 2 ...                        id, team, kind (training, notebook, inference), GPUs of a worker
       x 3   x 2..4   x 2..3..4                   workers: count, min..count, min..count..max
       share 0.5  limit 1.0  smem 8000            instead of whole GPUs (`b1 red notebook share 0.5`)
+      demands memory,time                        what its team demands of what holds its shares
       models h100,a100  gpumem 40000             which GPUs
       cpu 4  ram 16000                           of one worker
       role ps*2/cpu=4/ram=8000                   role members: name, how many, what each asks (gpus, cpu, ram, share,
@@ -40,41 +43,37 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       attained 4   failures 2                    GPU hours it held in earlier attempts; failures of its own
       deadline 105000   scaled 99990             when it expires; when an elastic gang last changed
       standby 2   awake 1   asleep 1,2           a service with standby; ranks that are on standby, since 1,000 s ago
-      lent s1 2,3                                ranks on devices of s1's sleeping replicas; places say the device
+      spread node                                over what replicas of a service are spread (gpu, node, rack, zone)
+      offloads   host 1   tohost 2   todevice 3  weights may wait in host memory; ranks of those there, or moving
+      lent s1 2,3                                ranks on devices that s1 lends; places say the device
+      goes 2,2   off c,d                         asks to run with so many workers on each node, and on none of these
       moving   finishing                         was consolidated: a place is kept for it; one of its workers is done
 
 Places without device numbers take the lowest devices that are not held, whole ones unless it is a share.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpushare.gpu import WHOLE, Share
-from scheduler.model.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
+from gpushare.gpu import WHOLE
+from scheduler.model.decision import Decision, Evict, EvictReason, Offload, Place, Reason, Shrink, Wait
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Budget, Quota, Team, Use
 from scheduler.model.workload import (
     LEAVING,
     Assignment,
-    Gang,
     Kind,
     Level,
     Phase,
     ResourceRequest,
-    Role,
     Topology,
+    Weights,
     Workload,
 )
+from tests.worldwords import PHASES, ask_of, gang_of, lines_of, milli_of, options_of, ranks_of
 
 AT = 100_000.0
-PHASES = {p.value.lower(): p for p in Phase if p != Phase.PREEMPTED} | {
-    "pending": Phase.QUEUED,
-    "leaving": Phase.CHECKPOINTING,
-}
-FLAGS = {"down", "cordoned", "only-whole", "only-shares", "alone", "firm", "moving", "finishing", *PHASES}
-
 Fact = tuple[str, ...]
 
 
@@ -113,6 +112,8 @@ def _fact(decision: Decision) -> Fact:
             return evict(decision.workload, decision.reason, decision.by)
         case Shrink():
             return ("shrink", decision.workload, *map(str, decision.ranks))
+        case Offload():
+            return ("offload", decision.workload, decision.to.value, *map(str, decision.ranks))
         case Wait():
             return wait(decision.workload, decision.reason)
 
@@ -147,7 +148,7 @@ class _World:
 def parse(text: str) -> Snapshot:
     """Build the snapshot that the text describes; see the module's docstring for the words."""
     world = _World()
-    lines = list(_lines(text))
+    lines = list(lines_of(text))
     for words in lines:
         _add_fact(world, words)
     for words in lines:
@@ -156,7 +157,7 @@ def parse(text: str) -> Snapshot:
     pools = sorted({n.pool for n in world.nodes})
     quotas = [q for team, options in world.quotas for q in _quotas(team, options, pools)]
     use = [
-        Use(team, pool, _milli(gpus) or 0)
+        Use(team, pool, milli_of(gpus) or 0)
         for team, gpus, options in world.use
         for pool in ([options["pool"]] if "pool" in options else pools)
     ]
@@ -173,68 +174,17 @@ def _add_fact(world: _World, words: list[str]) -> None:
         case "node" | "cpu-node":
             _add_nodes(world, words)
         case "team":
-            options = _options(words[2:])
+            options = options_of(words[2:])
             world.teams.append(Team(words[1], options.get("parent"), "alone" not in options))
             if "nominal" in options:
                 world.quotas.append((words[1], options))
         case "use":
-            world.use.append((words[1], words[2], _options(words[3:])))
+            world.use.append((words[1], words[2], options_of(words[3:])))
         case "budget":
             hours, used, until = map(float, words[3:])
             world.budgets.append(Budget(words[1], words[2], hours, used, until))
         case "quota":
-            world.quotas.append((words[1], _options(words[2:])))
-
-
-def _lines(text: str) -> Iterator[list[str]]:
-    for line in text.splitlines():
-        for fact in re.split(r"\s{3,}", line.split("#")[0].strip()):
-            if fact:
-                yield fact.split()
-
-
-def _options(words: list[str]) -> dict[str, Any]:
-    """Pairs of a word and its value; flags have none; `running a b:0` takes all places that follow."""
-    out: dict[str, Any] = {"preempted": [], "role": []}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word in PHASES:
-            out["phase"], out["places"] = word, []
-            while rest and rest[0] not in _WORDS:
-                out["places"].append(rest.pop(0))
-        elif word in FLAGS:
-            out[word] = True
-        elif word in _WORDS:
-            _take(out, word, rest)
-        else:
-            raise ValueError(f"{word!r} is no word of a world, in {' '.join(words)!r}")
-    return out
-
-
-def _take(out: dict[str, Any], word: str, rest: list[str]) -> None:
-    """Note what a word says, and take that off the rest."""
-    match word:
-        case "preempted":
-            out[word].append((float(rest.pop(0)), rest[1]))
-            del rest[:2]
-        case "role":
-            out[word].append(_role(rest.pop(0)))
-        case "lent":
-            out[word] = rest.pop(0), _ranks(rest.pop(0))
-        case _:
-            out[word] = rest.pop(0)
-
-
-_WORDS = {
-    *("model", "memory", "pool", "rack", "zone", "nvlink", "cpu", "ram", "down", "cordoned", "lost"),
-    *("only-whole", "only-shares", "alone"),
-    *("nominal", "borrowing", "lending", "weight", "parent"),
-    *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
-    *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
-    *("role", "saves", "attained", "failures", "deadline", "scaled", "moving", "finishing"),
-    *("standby", "awake", "asleep", "lent"),
-}
+            world.quotas.append((words[1], options_of(words[2:])))
 
 
 def _add_nodes(world: _World, words: list[str]) -> None:
@@ -242,7 +192,7 @@ def _add_nodes(world: _World, words: list[str]) -> None:
         names, gpus, rest = words[1], int(words[2]), words[4:]
     else:
         names, gpus, rest = words[1], 0, words[2:]
-    o = _options(rest)
+    o = options_of(rest)
     model = o.get("model", "gpu") if gpus else ""
     for name in names.split(","):
         world.nodes.append(
@@ -262,54 +212,22 @@ def _add_nodes(world: _World, words: list[str]) -> None:
                 lost=tuple(int(i) for i in o["lost"].split(",")) if "lost" in o else (),
                 takes_whole="only-shares" not in o,
                 takes_shares="only-whole" not in o,
+                enforces_limits="advisory" not in o,
+                enforcer=o.get("by", ""),
             )
         )
 
 
-def _milli(text: str | None) -> int | None:
-    return None if text is None else round(float(text) * WHOLE)
-
-
 def _quotas(team: str, o: dict[str, Any], pools: list[str]) -> Iterator[Quota]:
     for pool in [o["pool"]] if "pool" in o else pools:
-        nominal, weight = _milli(o.get("nominal", "0")) or 0, int(o.get("weight", 1))
-        yield Quota(team, pool, nominal, _milli(o.get("borrowing")), _milli(o.get("lending")), weight)
-
-
-def _role(text: str) -> Role:
-    head, *asked = text.split("/")
-    name, _, count = head.partition("*")
-    o = dict(word.split("=") for word in asked)
-    return Role(name, _ask(int(o.get("gpus", 0)), o), int(count or 1))
-
-
-def _gang(text: str) -> Gang:
-    numbers = [int(n) for n in text.split("..")]
-    if len(numbers) == 1:
-        return Gang(numbers[0], numbers[0], numbers[0])
-    least, count = numbers[0], numbers[1]
-    return Gang(count, least, numbers[2] if len(numbers) > 2 else count)
-
-
-def _ask(gpus: int, o: dict[str, Any]) -> ResourceRequest:
-    share = None
-    if "share" in o:
-        guarantee = _milli(o["share"]) or 0
-        share = Share(guarantee, max(guarantee, _milli(o.get("limit", "1")) or 0), int(o.get("smem", 0)))
-    return ResourceRequest(
-        gpus=gpus,
-        share=share,
-        gpu_memory=int(o.get("gpumem", 0)),
-        cpu_milli=int(float(o.get("cpu", 0)) * 1000),
-        memory=int(o.get("ram", 0)),
-        models=tuple(o["models"].split(",")) if "models" in o else (),
-    )
+        nominal, weight = milli_of(o.get("nominal", "0")) or 0, int(o.get("weight", 1))
+        yield Quota(team, pool, nominal, milli_of(o.get("borrowing")), milli_of(o.get("lending")), weight)
 
 
 def _workload(world: _World, words: list[str]) -> Workload:
     name, team, kind, rest = words[0], words[1], Kind(words[2]), words[3:]
     gpus = int(rest.pop(0)) if rest and rest[0].isdigit() else 0
-    o = _options(rest)
+    o = options_of(rest)
     phase = PHASES[o.get("phase", "pending")]
     queued = float(o.get("since", world.at if phase == Phase.QUEUED else 0))
     workload = Workload(
@@ -317,8 +235,8 @@ def _workload(world: _World, words: list[str]) -> Workload:
         name=name,
         team=team,
         kind=kind,
-        ask=_ask(gpus, o),
-        gang=_gang(o.get("x", "1")),
+        ask=ask_of(gpus, o),
+        gang=gang_of(o.get("x", "1")),
         topology=Topology(_level(o.get("require")), _level(o.get("prefer"))),
         priority=int(o.get("priority", 0)),
         preemptible="firm" not in o,
@@ -342,23 +260,28 @@ def _workload(world: _World, words: list[str]) -> Workload:
         roles=tuple(o["role"]),
         awake=int(o["awake"]) if "awake" in o else None,
         standby=int(o.get("standby", 0)),
+        goes_to=tuple(int(count) for count in o["goes"].split(",")) if "goes" in o else (),
+        off=tuple(o["off"].split(",")) if "off" in o else (),
+        offloads="offloads" in o,
+        spread=o.get("spread", ""),
     )
     if not o.get("places"):
         return workload
     started = float(o["started"]) if "started" in o else queued
     is_started = phase not in (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING)
     lender, lent = o.get("lent", ("", frozenset()))
-    placement = _placement(world, workload, o["places"], _ranks(o.get("leaves", "")), lent)
-    asleep = _ranks(o.get("asleep", ""))
+    placement = _placement(world, workload, o["places"], ranks_of(o.get("leaves", "")), lent)
+    asleep = ranks_of(o.get("asleep", ""))
     placement = tuple(
         replace(a, asleep_at=world.at - 1000 if a.rank in asleep else None, lender=lender if a.rank in lent else "")
         for a in placement
     )
+    where = {rank: to for word, to in _WEIGHTS.items() for rank in ranks_of(o.get(word, ""))}
+    placement = tuple(replace(a, weights=where.get(a.rank, Weights.DEVICE)) for a in placement)
     return replace(workload, placement=placement, attempt=1, started_at=started if is_started else None)
 
 
-def _ranks(text: str) -> frozenset[int]:
-    return frozenset(int(rank) for rank in text.split(",") if rank)
+_WEIGHTS = {"host": Weights.HOST, "tohost": Weights.TO_HOST, "todevice": Weights.TO_DEVICE}
 
 
 def _placement(

@@ -128,6 +128,7 @@ class Explanation(Answer):
     checks: tuple[Json, ...] | list[Json] = ()
     suggestions: tuple[Json, ...] | list[Json] = ()
     no_suggestions: str = ""  # why there are none, of one that waits
+    changed_by_weft: tuple[Json, ...] | list[Json] = ()  # of a training: {axis, status, since, message, undo} each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +257,11 @@ class Team(Answer):
     waiting: int = 0
     running: int = 0
     shares_with_others: bool = False
+    share_demands: tuple[str, ...] | list[str] = ()
     reallocation: str = ""
+    notebook_park_minutes: int = 0
+    notebook_max_milli: int = 0
+    notebook_extend: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +323,12 @@ class NodePool(Answer):
     gpus: int = 0
     takes: str = ""
     share_nodes: int = 0
+    enforcer: str = ""
     enforced_by: str | None = None
+    guarantees: tuple[str, ...] | list[str] = ()
+    follows_limit: bool = False
+    verified: bool = False
+    enforcement: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +344,11 @@ class Node(Answer):
     ready: bool = True
     schedulable: bool = True
     allocated_milli: int = 0
+    enforced_by: str | None = None
+    guarantees: tuple[str, ...] | list[str] = ()
+    follows_limit: bool = False
+    verified: bool = False
+    enforcement: str = ""
     gpus: tuple[Json, ...] | list[Json] = ()
 
 

@@ -87,6 +87,7 @@ for command in (
     inspect.why,
     diagnose.diagnose,
     diagnose.reallocation,
+    diagnose.stragglers,
     inspect.logs,
     act.stop,
     act.suspend,
@@ -107,6 +108,8 @@ for command in (
     totals.quota,
     totals.budget,
     sharing.sharing,
+    sharing.parking,
+    sharing.demand,
     sharing.pool,
     totals.usage,
 ):

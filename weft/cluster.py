@@ -1,6 +1,6 @@
 """The Python SDK's part about the cluster, its teams and what they used."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from weft.answers import Budget, Json, Node, NodePool, PriorityClass, Quota, Team, TeamShare
 from weft.connection import Connection, part, the_object, the_text
@@ -17,13 +17,20 @@ class ClusterClient(Connection):
         """Return one machine."""
         return Node.of(self._transport.get(f"/nodes/{part(name)}"))
 
+    def slow_workers(self, name: str) -> Json:
+        """Return in which trainings a worker on a machine was named as slow: {node, trainings}."""
+        return the_object(self._transport.get(f"/nodes/{part(name)}/slow-workers"))
+
     def node_pools(self) -> Iterator[NodePool]:
         """Yield the node pools."""
         return self._pages("/node-pools", {}, NodePool)
 
-    def save_node_pool(self, name: str, *, takes: str) -> NodePool:
-        """Say for what new work may take a pool's GPUs: whole, shares or both."""
-        return NodePool.of(self._transport.send("PATCH", f"/node-pools/{part(name)}", body={"takes": takes}))
+    def save_node_pool(self, name: str, *, takes: str = "", enforcer: str = "") -> NodePool:
+        """Say for what new work may take a pool's GPUs (whole, shares or both), and what holds shares there to their
+        parts: mig, mps, hami, dra, time-slicing or weft, or with `nodes` what each node says of itself."""
+        body = {"takes": takes} if takes else {}
+        body |= {"enforcer": enforcer} if enforcer else {}
+        return NodePool.of(self._transport.send("PATCH", f"/node-pools/{part(name)}", body=body))
 
     def priority_classes(self) -> Iterator[PriorityClass]:
         """Yield the priority classes."""
@@ -37,11 +44,31 @@ class ClusterClient(Connection):
         """Return one team; its document has quotas and members."""
         return Team.of(self._transport.get(f"/teams/{part(name)}"))
 
-    def save_team(self, name: str, *, shares_with_others: bool | None = None, reallocation: str = "") -> Team:
+    def save_team(
+        self,
+        name: str,
+        *,
+        shares_with_others: bool | None = None,
+        reallocation: str = "",
+        notebook_park_minutes: int | None = None,
+        notebook_max_milli: int | None = None,
+        notebook_extend: bool | None = None,
+        share_demands: Sequence[str] | None = None,
+    ) -> Team:
         """Say whether a team's shares may lie beside those of other teams that allow it too, and what is done where it
-        is known what makes its trainings faster: off, recommend or automatic. What is not given stays as it is."""
+        is known what makes its trainings faster: off, recommend or automatic; what must be held of its shares: memory,
+        time, faults, or the name of a back-end. Of its notebooks: after how many minutes without use they are parked
+        at the latest, how much of a GPU one may be guaranteed (0: no limit), and whether they may be extended. What is
+        not given stays as it is."""
         body: dict[str, object] = {} if shares_with_others is None else {"shares_with_others": shares_with_others}
         body |= {"reallocation": reallocation} if reallocation else {}
+        body |= {} if share_demands is None else {"share_demands": list(share_demands)}
+        said = {
+            "notebook_park_minutes": notebook_park_minutes,
+            "notebook_max_milli": notebook_max_milli,
+            "notebook_extend": notebook_extend,
+        }
+        body |= {field: value for field, value in said.items() if value is not None}
         return Team.of(self._transport.send("PATCH", f"/teams/{part(name)}", body=body))
 
     def quotas(self, *, team: str = "", pool: str = "") -> Iterator[Quota]:

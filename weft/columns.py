@@ -82,6 +82,8 @@ NODES: Table = (
     Column("ZONE", lambda n: n.zone or "-", wide=True),
     Column("RACK", lambda n: n.rack or "-", wide=True),
     Column("UNHEALTHY", lambda n: _unhealthy(n), wide=True),
+    Column("ENFORCED BY", lambda n: n.enforced_by or "-", wide=True),
+    Column("GUARANTEES", lambda n: _guarantees(n), wide=True),
 )
 POOLS: Table = (
     Column("NAME", lambda p: p.name),
@@ -91,12 +93,14 @@ POOLS: Table = (
     Column("TAKES", lambda p: p.takes or "-"),
     Column("SHARE NODES", lambda p: str(p.share_nodes), wide=True, right=True),
     Column("ENFORCED BY", lambda p: p.enforced_by or "-", wide=True),
+    Column("GUARANTEES", lambda p: _guarantees(p), wide=True),
 )
 TEAMS: Table = (
     Column("NAME", lambda t: t.name),
     Column("PARENT", lambda t: t.parent or "-", wide=True),
     Column("ROLE", lambda t: t.role or "-", wide=True),
     Column("SHARES WITH OTHERS", lambda t: "yes" if t.shares_with_others else "no", wide=True),
+    Column("SHARES DEMAND", lambda t: ",".join(t.share_demands) or "-", wide=True),
     Column("REALLOCATION", lambda t: t.reallocation, wide=True),
     Column("NOMINAL", lambda t: gpus(t.nominal_milli), right=True),
     Column("ALLOCATED", lambda t: gpus(t.allocated_milli), right=True),
@@ -211,6 +215,12 @@ def _start(expected: Mapping[str, Any] | None) -> str:
 def _state(node: Node) -> str:
     state = "Ready" if node.ready else "NotReady"
     return state if node.schedulable else f"{state},Cordoned"
+
+
+def _guarantees(of: Any) -> str:
+    """What holds of a share there, with a mark where nothing of it was seen on a GPU."""
+    held = ",".join(of.guarantees)
+    return f"{held}{'' if of.verified else ' (not verified)'}" if held else "-"
 
 
 def _unhealthy(node: Node) -> str:

@@ -12,6 +12,7 @@ class Axis(StrEnum):
     """What a change changes."""
 
     PLACE = "place"
+    NODE = "node"
     CPU = "cpu"
     SERVERS = "servers"
     WORKERS = "workers"
@@ -27,11 +28,25 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
+class Slow:
+    """A node on which a worker is slow. part: of a step, 0..1, that would go off it; rooms: of all other nodes."""
+
+    node: str
+    part: float
+    rooms: tuple[Room, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Freedom:
-    """How far a training may be changed; each pair is least and most. None: not at all."""
+    """How far a training may be changed; each pair is least and most. None: not at all.
+
+    here: of its own nodes, where more CPU in place has to fit; empty: of all.
+    """
 
     can_move: bool = True
     cpu: float | None = None  # cores of a worker, at most
+    slow: Slow | None = None
+    here: tuple[Room, ...] = ()
     servers: tuple[int, int] | None = None
     workers: tuple[int, int] | None = None
     batch: tuple[int, int] | None = None  # examples of one GPU
@@ -51,6 +66,7 @@ def candidates(
     """Each once, without the one now; budgets are not asked."""
     made = {
         Axis.PLACE: _places,
+        Axis.NODE: _nodes,
         Axis.CPU: _cpus,
         Axis.SERVERS: _servers,
         Axis.WORKERS: _workers,
@@ -59,7 +75,7 @@ def candidates(
     found: dict[Allocation, Axis] = {}
     for axis, make in made.items():
         for allocation in make(now, freedom, rooms, constants):
-            if allocation != now and fits(allocation, rooms):
+            if allocation != now and fits(allocation, freedom.here if freedom.here and axis is Axis.CPU else rooms):
                 found.setdefault(allocation, axis)
     return tuple(Candidate(axis, allocation) for allocation, axis in found.items())
 
@@ -106,6 +122,16 @@ def _places(now: Allocation, freedom: Freedom, rooms: Sequence[Room], constants:
                 yield found
 
 
+def _nodes(now: Allocation, freedom: Freedom, _rooms: Sequence[Room], _constants: Constants) -> Iterator[Allocation]:
+    """Off the slow node: as it is on others, else on the fewest others."""
+    slow = freedom.slow
+    if freedom.can_move and slow is not None and slow.node not in now.off:
+        alike = replace(now, off=tuple(sorted((*now.off, slow.node))))
+        found = alike if fits(alike, slow.rooms) else packed(alike, slow.rooms)
+        if found is not None:
+            yield found
+
+
 def _cpus(now: Allocation, freedom: Freedom, _rooms: Sequence[Room], constants: Constants) -> Iterator[Allocation]:
     if freedom.cpu is not None and now.cpu > 0:
         for cores in (*(now.cpu * times for times in constants.cpu), freedom.cpu):
@@ -126,11 +152,24 @@ def _workers(now: Allocation, freedom: Freedom, rooms: Sequence[Room], constants
     if freedom.workers is not None:
         low, high = freedom.workers
         for count in constants.workers:
-            for workers in (now.workers + count, now.workers - count):
-                if max(low, 1) <= workers <= high:
-                    alike = replace(now, workers=workers, gpus=(now.of_worker,) * workers)
-                    if (found := packed(alike, rooms)) is not None:
-                        yield found
+            if now.workers + count <= high:
+                more = now.workers + count
+                alike = replace(now, workers=more, gpus=(now.of_worker,) * more)
+                if (found := packed(alike, rooms)) is not None:
+                    yield found
+            if now.workers - count >= max(low, 1):
+                yield fewer(now, count)
+
+
+def fewer(now: Allocation, count: int) -> Allocation:
+    """The same without so many workers, those where it has fewest first: the others stay where they are."""
+    left, gpus = count * now.of_worker, list(now.gpus)
+    while left:
+        gives = min(left, gpus[-1])
+        left, gpus[-1] = left - gives, gpus[-1] - gives
+        if not gpus[-1]:
+            gpus.pop()
+    return replace(now, workers=now.workers - count, gpus=tuple(sorted(gpus, reverse=True)))
 
 
 def _batches(now: Allocation, freedom: Freedom, _rooms: Sequence[Room], constants: Constants) -> Iterator[Allocation]:

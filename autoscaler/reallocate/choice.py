@@ -21,8 +21,10 @@ HELPS: Mapping[Bottleneck, frozenset[Axis]] = {
     Bottleneck.NETWORK: frozenset({Axis.PLACE, Axis.WORKERS, Axis.BATCH}),
     Bottleneck.PARAMETER_SERVER: frozenset({Axis.SERVERS, Axis.WORKERS, Axis.BATCH}),
     Bottleneck.TOO_SMALL: frozenset({Axis.BATCH}),
-    Bottleneck.STRAGGLER: frozenset(),
+    Bottleneck.STRAGGLER: frozenset({Axis.NODE}),
 }
+
+MOST_REMOVABLE, SLOW_ERROR = 0.95, 0.05  # of a step, by a slow worker; of the log gain that its own time tells
 
 
 class Guard(StrEnum):
@@ -41,7 +43,8 @@ class Guard(StrEnum):
 class Training:
     """What is known of a training beside its steps. remaining, restart: s.
 
-    bottleneck: as diagnosed; None: not known, then any change may help.
+    bottleneck: as diagnosed; None: not known, then any change may help. is_probe: it is a hypothesis that more CPU in
+    place probes, whatever gain the model of its steps expects.
     """
 
     freedom: Freedom
@@ -52,6 +55,7 @@ class Training:
     noise: Noise | None = None
     bottleneck: Bottleneck | None = None
     cpu_in_place: bool = False  # more CPU restarts nothing
+    is_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ def consider(
 ) -> tuple[Considered, ...]:
     """Every candidate, the best first: by gain, then by what it takes of the cluster."""
     offered = candidates(now, training.freedom, training.rooms, constants)
-    expected = gains(fitted, now, [one.allocation for one in offered], training.noise)
+    modelled = gains(fitted, now, [one.allocation for one in offered], training.noise)
+    expected = [_off_the_slow(one, gain, training) for one, gain in zip(offered, modelled, strict=True)]
     found = [
         _considered(one, now, gain, training, past, constants) for one, gain in zip(offered, expected, strict=True)
     ]
@@ -103,6 +108,14 @@ def told(one: Considered, now: Allocation) -> str:
     return f"{_words(one.candidate, now)}: {expected}{against}"
 
 
+def _off_the_slow(one: Candidate, gain: Estimate, training: Training) -> Estimate:
+    """What goes with a slow worker is measured, not modelled; the model only knows what another shape changes."""
+    slow = training.freedom.slow
+    if one.axis is not Axis.NODE or slow is None:
+        return gain
+    return Estimate(gain.value - math.log1p(-min(slow.part, MOST_REMOVABLE)), math.hypot(gain.error, SLOW_ERROR))
+
+
 def _considered(
     one: Candidate, now: Allocation, gain: Estimate, training: Training, past: Past, constants: Constants
 ) -> Considered:
@@ -116,7 +129,7 @@ def _considered(
         Guard.MOVES: past.moves >= constants.moves,
         Guard.TABU: one.allocation in past.tabu,
         Guard.BOTTLENECK: named is not None and one.axis not in HELPS[named],
-        Guard.GAIN: gain.part < constants.least_gain,
+        Guard.GAIN: gain.part < constants.least_gain and not (training.is_probe and is_free),
         Guard.PAYBACK: cost > constants.payback * training.remaining,
         Guard.BUDGET: budget is not None,
     }
@@ -134,6 +147,7 @@ def _words(candidate: Candidate, now: Allocation) -> str:
     nodes = "1 node" if len(then.gpus) == 1 else f"{len(then.gpus)} nodes"
     return {
         Axis.PLACE: f"its {then.total} GPUs on {nodes} instead of {len(now.gpus)}",
+        Axis.NODE: f"off {', '.join(sorted({*then.off} - {*now.off}))}, where a worker is slow",
         Axis.CPU: f"{then.cpu:g} cores for each worker instead of {now.cpu:g}",
         Axis.SERVERS: f"{then.servers} parameter servers instead of {now.servers}",
         Axis.WORKERS: f"{then.workers} workers instead of {now.workers}",

@@ -16,7 +16,7 @@ class Constants:
     together: tuple[int, ...] = (4, 2, 1)  # most GPUs on one node
     cpu: tuple[float, ...] = (1.5, 2.0, 4.0)  # times the cores of a worker
     servers: tuple[int, ...] = (1, 2, 4)  # parameter servers more or fewer
-    workers: tuple[int, ...] = (1, 2)
+    workers: tuple[int, ...] = (1, 2, 4)
     batch: tuple[float, ...] = (0.5, 2.0)  # times
 
 

@@ -13,7 +13,7 @@ from autoscaler.experiment.experiment import LIMITS, Decision, Experiment, Limit
 from autoscaler.reallocate.choice import Considered, Past, Training, chosen, consider
 from autoscaler.reallocate.constants import DEFAULT, Constants
 from autoscaler.throughput.allocation import Allocation
-from autoscaler.throughput.fit import fit
+from autoscaler.throughput.fit import Fitted, fit
 from autoscaler.throughput.observation import Observation, observed
 
 
@@ -37,6 +37,15 @@ def of_reports(window: Reports, allocation: Allocation) -> Seen:
     step = sum(steps) / len(steps)
     exchange, wait = (None if part is None else part * step for part in (parts.sync, parts.data_wait))
     return Seen(allocation, step, exchange, wait)
+
+
+def of_levels(window: Reports, allocation: Allocation) -> Seen:
+    """Where nothing reports steps: by how busy its GPUs are, as the slower a training is the more they wait.
+
+    Its step has no unit, so it is compared with others of the same training only.
+    """
+    busy = window.levels.gpu
+    return Seen(allocation, 1.0 / busy if busy else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,7 @@ def follow(
     is_changed = wanted != course.now and window.allocation == wanted
     has_step = window.step is not None and window.allocation == wanted
     counted = Window(
-        window.step if window.allocation in (course.now, wanted) else None,
+        _for_as_many(window, course.now) if window.allocation in (course.now, wanted) else None,
         window.exchange, window.wait, is_changed, window.has_failed,
     )  # fmt: skip
     phase = course.experiment.phase
@@ -95,16 +104,25 @@ def follow(
     return _ended(_remembered(course), course.change, decision), decision
 
 
+def fitted(course: Course, lent: Sequence[Observation] = ()) -> Fitted:
+    """How long its steps last, by what was seen of it and is lent; not by what was seen with a worker that was slow."""
+    return fit([*(one for one in course.seen if one.allocation.off == course.now.off), *lent])
+
+
 def again(course: Course) -> Course:
     """One that rests measures anew, as after nodes have become free; what was tried stays tried."""
     return replace(course, experiment=Experiment(), windows=(), is_resting=False) if course.is_resting else course
 
 
+def _for_as_many(window: Seen, now: Allocation) -> float | None:
+    """s of a step, were it of as many examples as now: a step of fewer workers is shorter, and does less."""
+    return None if window.step is None else window.step * now.examples / window.allocation.examples
+
+
 def _begun(
     course: Course, training: Training, lent: Sequence[Observation], constants: Constants
 ) -> tuple[Course, Decision]:
-    fitted = fit([*course.seen, *lent])
-    change = chosen(consider(course.now, fitted, training, course.past, constants), constants)
+    change = chosen(consider(course.now, fitted(course, lent), training, course.past, constants), constants)
     if change is None:
         return replace(course, is_resting=True), Decision.WAIT
     return replace(course, change=change, windows=()), Decision.CHANGE

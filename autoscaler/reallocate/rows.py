@@ -18,7 +18,7 @@ from autoscaler.throughput.observation import Observation
 def written(course: Course) -> dict[str, Any]:
     """Of what `restored` makes the same course."""
     change = course.change
-    tabu = sorted(course.past.tabu, key=lambda one: (one.gpus, one.workers, one.batch, one.cpu, one.servers))
+    tabu = sorted(course.past.tabu, key=lambda one: (one.gpus, one.workers, one.batch, one.cpu, one.servers, one.off))
     return {
         "now": asdict(course.now),
         "experiment": experiment_row(course.experiment),
@@ -67,4 +67,4 @@ def _change(row: Mapping[str, Any]) -> Considered:
 
 def allocation_of(row: Mapping[str, Any]) -> Allocation:
     """Of what `dataclasses.asdict` makes of one, also after JSON. Raises TypeError, KeyError or AllocationError."""
-    return Allocation(**{**row, "gpus": tuple(row["gpus"])})
+    return Allocation(**{**row, "gpus": tuple(row["gpus"]), "off": tuple(row.get("off", ()))})

@@ -13,7 +13,7 @@ class Allocation:
 
     Workers are alike and share no GPU, so each node has whole workers. servers: parameter servers; 0: gradients are
     exchanged among the workers. cpu 0: not known, then more of it is taken to change nothing. memory: GiB, which no
-    change touches. Raises AllocationError.
+    change touches. off: nodes that it was moved off, as a worker was slow there. Raises AllocationError.
     """
 
     gpus: tuple[int, ...]
@@ -24,6 +24,7 @@ class Allocation:
     server_cpu: float = 0.0  # cores of one parameter server
     memory: float = 0.0  # of one worker
     server_memory: float = 0.0  # of one parameter server
+    off: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.gpus or min(self.gpus) < 1 or list(self.gpus) != sorted(self.gpus, reverse=True):

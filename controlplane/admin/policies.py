@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
 from controlplane.admin.base import ReadOnly, ServiceForm
 from controlplane.domain.policy import Change, Policy, problems, shown
@@ -47,7 +47,7 @@ def field_name(field: Field) -> str:
 def label(field: Field) -> str:
     """`Ageing, s (1 to 604800)`."""
     words = field.name.removesuffix("_seconds").replace("_", " ").capitalize()
-    if field.is_word:
+    if field.is_word or field.kind is bool:
         return words
     unit = f", {field.unit}" if field.unit else ""
     is_open = field.most >= MAX
@@ -56,6 +56,10 @@ def label(field: Field) -> str:
 
 
 def _form_field(field: Field) -> forms.Field:
+    if field.kind is bool:
+        return forms.BooleanField(
+            label=label(field), help_text=field.about, required=False, widget=UnfoldBooleanSwitchWidget
+        )
     if not field.is_word:
         return NumberField(field)
     words = [(word, word) for word in field.allowed(in_force=True)]
@@ -88,7 +92,7 @@ class PolicyForm(ServiceForm):
         values = base.to_dict()
         for field in known_fields():
             value = values[field.part][field.name]
-            self.initial[field_name(field)] = shown(value)
+            self.initial[field_name(field)] = value if field.kind is bool else shown(value)
 
     def clean(self) -> dict[str, Any]:
         """Every setting's fault at its field; then what the service says."""

@@ -243,10 +243,11 @@ class PoolForm(ServiceForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["takes"].required = False  # left out, it stays as it is
+        self.fields["enforcer"].required = False
 
     class Meta:
         model = NodePool
-        fields = ("name", "gpu_model", "price_per_gpu_hour", "takes")
+        fields = ("name", "gpu_model", "price_per_gpu_hour", "takes", "enforcer")
         labels = {"price_per_gpu_hour": f"Price per GPU-hour, {settings.CURRENCY}"}
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
@@ -258,7 +259,8 @@ class PoolForm(ServiceForm):
             price_per_gpu_hour=given["price_per_gpu_hour"],
             actor=self.actor,
         )
-        quotas.set_takes(pool=row, takes=given["takes"] or row.takes, actor=self.actor)
+        takes = given["takes"] or row.takes
+        quotas.change_pool(pool=row, takes=takes, enforcer=given["enforcer"], actor=self.actor)
         return row, quotas.warnings(pool=row)
 
 
@@ -267,7 +269,7 @@ class PoolAdmin(Kept):
     """Nodes with one GPU model."""
 
     form = PoolForm
-    list_display = ("name", "gpu_model", "price_per_gpu_hour", "takes")
+    list_display = ("name", "gpu_model", "price_per_gpu_hour", "takes", "enforcer")
     ordering = ("name",)
 
     def told_of(self, row: NodePool) -> Q:

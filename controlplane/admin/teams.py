@@ -18,13 +18,15 @@ class TeamForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in ("pod_security", "reallocation"):
+        for name in ("pod_security", "reallocation", "notebook_park_minutes", "notebook_max_milli"):
             if name in self.fields:
                 self.fields[name].required = False  # left out, it stays as it is
 
     class Meta:
         model = Team
-        fields = ("name", "parent", "pod_security", "shares_with_others", "reallocation")
+        fields = (
+            "name", "parent", "pod_security", "shares_with_others", "share_demands", "reallocation", *teams.NOTEBOOKS
+        )  # fmt: skip
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Create it, or move it in the tree; then its level."""
@@ -37,8 +39,11 @@ class TeamForm(ServiceForm):
             teams.move(team=team, parent=parent, actor=self.actor)
         teams.set_pod_security(team=team, level=level, actor=self.actor)
         teams.set_sharing(team=team, allowed=self.cleaned_data["shares_with_others"], actor=self.actor)
+        demands = [word.strip() for word in self.cleaned_data["share_demands"].split(",") if word.strip()]
+        teams.set_share_demands(team=team, demands=demands, actor=self.actor)
         mode = Reallocation(self.cleaned_data["reallocation"] or self.instance.reallocation)
         teams.set_reallocation(team=team, mode=mode, actor=self.actor)
+        teams.set_notebooks(team=team, actor=self.actor, **{name: self.cleaned_data[name] for name in teams.NOTEBOOKS})
         return Team.objects.get(pk=team.pk), ()
 
 
@@ -55,7 +60,8 @@ class TeamAdmin(Kept):
     def told_of(self, row: Team) -> Q:
         """The events about this team itself, its quotas and members."""
         itself = ("TeamCreated", "TeamMoved", "TeamHandedOver")
-        kinds = (*itself, "PodSecurityChanged", "SharingChanged", "ReallocationChanged")
+        changed = ("SharingChanged", "ShareDemandsChanged", "ReallocationChanged", "NotebookPolicyChanged")
+        kinds = (*itself, "PodSecurityChanged", *changed)
         return Q(
             kind__in=(*kinds, "QuotaChanged", "QuotaRemoved", "MemberAdded", "MemberChanged", "MemberRemoved"),
             team=row.name,

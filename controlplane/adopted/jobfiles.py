@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
+from controlplane.adopted import sharepods
 from controlplane.adopted.kinds import DEPLOYMENT, JOB, JOB_SET, Json, at
 from controlplane.adopted.port import Owner
 
@@ -44,7 +45,7 @@ def job_file(owner: Owner) -> dict[str, Any]:
         "name": owner.name,
         "team": owner.team,
         "image": str(container(main).get("image", "")),
-        "resources": resources(container(main), f"{main.field}.spec.containers.0"),
+        "resources": _resources(main),
     }
     if owner.priority_class:
         file["priority_class"] = owner.priority_class
@@ -210,8 +211,32 @@ def _refuse_elastic(manifest: Json, sets: Iterable[PodSet]) -> None:
 
 def _role(pod_set: PodSet) -> dict[str, Any]:
     its = container(pod_set)
-    asked = resources(its, f"{pod_set.field}.spec.containers.0")
-    return {"name": pod_set.name, "count": pod_set.count, "image": str(its.get("image", "")), "resources": asked}
+    return {
+        "name": pod_set.name,
+        "count": pod_set.count,
+        "image": str(its.get("image", "")),
+        "resources": _resources(pod_set),
+    }
+
+
+def _resources(pod_set: PodSet) -> dict[str, Any]:
+    """What each pod of a set asks for: of its GPU a share, where its template says that as KubeShare's SharePods do."""
+    found = resources(container(pod_set), f"{pod_set.field}.spec.containers.0")
+    try:
+        told = sharepods.asked(at(pod_set.template, "metadata") or {})
+    except sharepods.SharePodError as error:
+        raise UnfitError(f"{pod_set.field}.metadata: {error}") from None
+    if told is None:
+        return found
+    if found["gpus"]:
+        raise UnfitError(
+            f"{pod_set.field} asks for {GPU} and, in KubeShare's words, for GPUs as well. Leave out one of the two."
+        )
+    if "gpus" in told:
+        raise UnfitError(f"{pod_set.field}.metadata asks for {told['gpus']} whole GPUs. Ask for {GPU} instead.")
+    guarantee, limit = (Decimal(told[name]) / sharepods.MILLI for name in ("guarantee", "limit"))
+    share = {"guarantee": float(guarantee), "limit": float(limit), "memory": f"{told['memory']}Mi"}
+    return {key: value for key, value in found.items() if key != "gpus"} | {"gpu_share": share}
 
 
 def _retries(owner: Owner) -> int:

@@ -89,6 +89,7 @@ v1: list[URLPattern] = [
     path("node-pools/<slug:name>", platform.NodePool.as_view()),
     path("nodes", platform.Nodes.as_view()),
     path("nodes/<str:name>", platform.Node.as_view()),
+    path("nodes/<str:name>/slow-workers", platform.SlowWorkers.as_view()),
     *(path(f"nodes/<str:name>/{verb}", view.as_view()) for verb, view in platform.CORDONS.items()),
     path("gpus", platform.Gpus.as_view()),
     path("gpu-profiles", platform.GpuProfiles.as_view()),

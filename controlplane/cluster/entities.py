@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.port import ON_HOST, PodPhase, PodSpec
 from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
 from controlplane.jobspec.members import role_members
@@ -91,6 +91,10 @@ class Pod(Row):
     is_asleep: bool = False  # a replica on standby: no request comes to it
     is_lent: bool = False  # a worker on the device of one
     limit: int = 0  # milli-GPU of its device, at most; 0: as its job file says
+    weights: str = ""  # where a replica's are: ON_HOST or ON_DEVICE, empty while they move; at first they never have
+    weights_at: float | None = None  # since when they are there
+    host_memory: int = 0  # MiB of the node's memory that they take, also while they move
+    goes_to: str = ""  # where they are on their way to, until `due`
 
     def __post_init__(self) -> None:
         self.gpus, self.phase, self.refused = tuple(self.gpus), PodPhase(self.phase), (self.refused[0], self.refused[1])
@@ -114,6 +118,16 @@ class Pod(Row):
     def group(self) -> tuple[str, int]:
         """Its attempt."""
         return self.workload, self.attempt
+
+    @property
+    def device_memory(self) -> int:
+        """MiB that it takes of its device now."""
+        return 0 if self.weights == ON_HOST else self.gpu_memory
+
+    @property
+    def node_memory(self) -> int:
+        """MiB that it takes of its node now."""
+        return self.memory + self.host_memory
 
     @property
     def is_over(self) -> bool:

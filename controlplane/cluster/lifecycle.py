@@ -13,8 +13,8 @@ from controlplane.cluster import draws, images, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
 from controlplane.cluster.leaving import leaves_at
 from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.sizing import Sizing
 from controlplane.cluster.work import Work
-from controlplane.cluster.world import World
 from controlplane.jobspec.members import role_members
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
@@ -22,11 +22,8 @@ from scheduler.model.workload import Kind
 PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
 
 
-class Lifecycle:
+class Lifecycle(Sizing):
     """The only one that changes the world."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
 
     # --- time --------------------------------------------------------------------------------
 
@@ -67,6 +64,8 @@ class Lifecycle:
             self._go_on(attempt)
         elif pod.phase == PodPhase.PENDING:
             self._run(pod, attempt)
+        elif pod.goes_to:
+            self.moved(pod)
         else:
             self._end(pod, PodPhase.SUCCEEDED, 0, "")
 
@@ -153,32 +152,6 @@ class Lifecycle:
             self._note_capacity(self.world.attempts[pod.group])
             self._retime_others(pod)
 
-    def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
-        """Change a worker's CPU and memory in place, or keep what it is to have until its node has room."""
-        refused = self.world.refuses(pod, cpu_milli, memory)
-        before = (pod.wanted, pod.refused, pod.cpu_milli, pod.memory)
-        pod.wanted, pod.refused = ((cpu_milli, memory) if refused[0] else None), refused
-        if pod.wanted is None:
-            pod.cpu_milli, pod.memory = cpu_milli, memory
-        if (pod.wanted, pod.refused, pod.cpu_milli, pod.memory) == before:
-            return
-        self.world.change(pod)
-        if pod.wanted is None:
-            self._retime(self.world.attempts[pod.group])
-            self._resize_waiting(pod.node)
-
-    def _resize_waiting(self, node: str) -> None:
-        """There may be room on a node now for what was deferred."""
-        for pod in sorted(self.world.on_node.get(node, {}).values(), key=lambda pod: pod.name):
-            if pod.wanted is not None and not self.world.refuses(pod, *pod.wanted)[0]:
-                self.resize(pod, *pod.wanted)
-
-    def refuse_resizes(self, machine: Machine, reason: str) -> None:
-        """The node answers resizes with this reason, or by its room again; what it deferred may be done then."""
-        machine.refuses = reason
-        self.world.keep(machine)
-        self._resize_waiting(machine.key)
-
     def lose_node(self, machine: Machine) -> None:
         """The node stops answering; its pods are gone."""
         if not machine.node.ready:
@@ -255,7 +228,7 @@ class Lifecycle:
         pod.phase, pod.exit_code, pod.reason = phase, exit_code, reason
         pod.ended_at, pod.due = self.world.now, None
         self.world.vacate(pod)
-        self._resize_waiting(pod.node)
+        self.resize_waiting(pod.node)
         self.world.ended[pod.name] = pod
         self.world.change(pod)
         self._retime_neighbours(pod)

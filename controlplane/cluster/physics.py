@@ -198,7 +198,8 @@ def samples_per_second(profile: TrainingProfile, layout: Layout) -> float:
 def granted(index: int, demands: Sequence[float], guarantees: Sequence[float], limits: Sequence[float]) -> float:
     """What one tenant of a device gets of its compute, 0..1: its guarantee first, then of what others leave idle.
 
-    What is left over is divided by guarantee among those that want more, none above its limit.
+    What is left over is divided by guarantee among those that want more, none above its limit. What has no guarantee
+    gets what all others leave.
     """
     got = [min(d, g) for d, g in zip(demands, guarantees, strict=True)]
     left = 1.0 - sum(got)
@@ -207,7 +208,8 @@ def granted(index: int, demands: Sequence[float], guarantees: Sequence[float], l
         if not wants or left <= 1e-9:
             break
         weight = sum(guarantees[i] for i in wants)
-        extra = {i: min(min(demands[i], limits[i]) - got[i], left * guarantees[i] / weight) for i in wants}
+        parts = {i: guarantees[i] / weight if weight else 1 / len(wants) for i in wants}
+        extra = {i: min(min(demands[i], limits[i]) - got[i], left * parts[i]) for i in wants}
         for i, more in extra.items():
             got[i] += more
         left -= sum(extra.values())

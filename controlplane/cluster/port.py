@@ -24,6 +24,8 @@ class PodPhase(StrEnum):
 
 
 ALIVE = (PodPhase.PENDING, PodPhase.RUNNING)
+# Where a replica's weights are seen to be, or that its server does not move them.
+ON_HOST, ON_DEVICE, REFUSED = "host", "device", "refused"
 # A node's answers to a resize: it could never do it, or not now. Kubernetes: reasons of PodResizePending.
 INFEASIBLE, DEFERRED = "Infeasible", "Deferred"
 
@@ -48,6 +50,8 @@ class PodSpec:
     is_asleep: bool = False  # a replica on standby: no request comes to it
     is_lent: bool = False  # a worker on the device of one: milli is 0, gpu_memory what it may take beside the model
     limit: int = 0  # of a share, milli-GPU: what it may use while others leave it idle; 0: as the job file says
+    enforcer: str = ""  # of a share: what holds it to its part on its node, of Enforcer; empty: nothing known
+    profile: str = ""  # of a share that is a MIG instance: its profile
 
     @property
     def name(self) -> str:
@@ -80,6 +84,9 @@ class PodSeen:
     memory: int | None = None  # MiB, likewise
     resize: str = ""  # why its node has not resized it as it was told: INFEASIBLE, DEFERRED; empty: no reason
     resize_message: str = ""  # the node's words for that
+    weights: str = ""  # of a replica that was told to move its weights: ON_HOST, ON_DEVICE or REFUSED; empty: not known
+    weights_at: float | None = None  # since when that is so
+    weights_message: str = ""  # why its server did not move them
 
     @property
     def name(self) -> str:
@@ -204,6 +211,16 @@ class Cluster(Protocol):
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
+
+    def offload(
+        self, workload: str, attempt: int, ranks: Sequence[int], memory: int, weights: int, *, on: bool
+    ) -> None:
+        """Have these replicas' weights moved to the memory of their nodes (on), or back to their devices.
+
+        memory, weights: MiB that a replica has without its weights, and that these take of its node, which the cluster
+        counts for the pod from now on until they are back. Observations show where they are once they have moved, or
+        why their server does not move them (`PodSeen.weights`); replicas that are gone are done.
+        """
 
     def keep_address(self, address: Address, *, on: bool) -> None:
         """Have a service's address stay while it has no replica (on), or go now, as no replica will come."""

@@ -15,6 +15,7 @@ from autoscaler.observed import Scrape, Signal
 from controlplane.cluster import podlogs, requests, speed, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
+from controlplane.cluster.podcommands import PodCommands
 from controlplane.cluster.port import (
     Address,
     GpuUse,
@@ -77,7 +78,7 @@ class Store(Protocol):
         """Keep these rows (None: delete); returns the new version."""
 
 
-class SimulatedCluster:
+class SimulatedCluster(PodCommands):
     """Both ports of `controlplane.cluster.port`. `nodes` count only when the store holds no cluster yet."""
 
     commands_at_once = 1
@@ -174,29 +175,10 @@ class SimulatedCluster:
         with self._writing():
             self._life.stop(workload, attempt, ranks, grace_seconds)
 
-    def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
-        """Change a running worker's CPU and memory in place; nothing happens if it has ended."""
-        with self._writing() as world:
-            for pod in world.there(workload, attempt, [rank]):
-                self._life.resize(pod, cpu_milli, memory)
-
-    def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
-        """Have these replicas use so much of their device while others leave it idle; gone ones are done."""
-        with self._writing() as world:
-            for pod in world.there(workload, attempt, ranks):
-                if 0 < pod.milli < WHOLE:
-                    self._life.alter(pod, limit=milli)
-
     def split(self, split: Split) -> None:
         """Draw each request of a service for one of two revisions, or for any replica again."""
         with self._writing():
             self._life.split(split.workload, split.revision, split.percent)
-
-    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
-        """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
-        with self._writing() as world:
-            for pod in world.there(workload, attempt, ranks):
-                self._life.alter(pod, is_asleep=not on)
 
     def keep_address(self, address: Address, *, on: bool) -> None:
         """Have requests to a service come, and wait, while it has no replica; or no longer."""

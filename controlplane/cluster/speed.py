@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from controlplane.cluster import physics
 from controlplane.cluster.entities import Attempt, Pod
 from controlplane.cluster.physics import Layout, TrainingProfile
-from controlplane.cluster.port import PodPhase
+from controlplane.cluster.port import ON_HOST, PodPhase
 from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
@@ -83,7 +83,7 @@ def ratio_per_second(world: World, attempt: Attempt, work: Work) -> float:
 def granted_ratio(world: World, pod: Pod, work: Work) -> float:
     """What a pod gets of each of its devices' compute (the least of them), 0..1."""
     most = _demand(work, limit_of(world, pod))
-    if not pod.gpus or pod.milli >= WHOLE or pod.is_lent:
+    if not pod.gpus or pod.milli >= WHOLE:
         return most
     return min(_granted(world, pod, index) for index in pod.gpus)
 
@@ -100,8 +100,12 @@ def capacity(world: World, pods: Iterable[Pod], work: Work) -> Capacity:
 
 
 def is_serving(world: World, pod: Pod) -> bool:
-    """Whether requests come to a replica that runs: it is not on standby, and what borrowed its device has left."""
-    return not pod.is_asleep and not any(p.is_lent for i in pod.gpus for p in world.occupants.get((pod.node, i), ()))
+    """Whether requests come to a replica that runs: it is not on standby, what borrowed its device has left, and its
+    weights are there."""
+    is_ready = not pod.is_asleep and not pod.goes_to and pod.weights != ON_HOST
+    if pod.milli < WHOLE:  # a share lends only the time that it leaves
+        return is_ready
+    return is_ready and not any(p.is_lent for i in pod.gpus for p in world.occupants.get((pod.node, i), ()))
 
 
 def level_of(nodes: list[Node], devices: int) -> Level:
@@ -157,6 +161,8 @@ def _demand_of(world: World, pod: Pod) -> float:
 
 def limit_of(world: World, pod: Pod) -> float:
     """The most that a pod may use of a device that it shares, 0..1."""
+    if pod.is_lent:
+        return 1.0
     return physics.gpu_ratio(pod.limit) if pod.limit else _work_of(world, pod).limit
 
 

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autoscaler.settings import Settings
 from controlplane.cluster import draws
 from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
 from controlplane.cluster.port import DEFERRED, INFEASIBLE, PodPhase, PodSeen, PodSpec, pod_name
@@ -37,6 +38,7 @@ class Conditions:
     keep_ended: int = 2000
     slow_nodes: Mapping[str, float] = field(default_factory=dict)
     has_requests: bool = True
+    move_seconds: float = Settings().host_wake_seconds  # of a replica's weights, between device and node
     start: float = START  # where the clock of a new cluster starts
 
 
@@ -212,14 +214,24 @@ class World:
                 return "OutOfGpu"
             if sum(p.milli for p in there) + spec.milli > WHOLE:
                 return "OutOfGpu"
-            if sum(p.gpu_memory for p in there) + spec.gpu_memory > node.gpu_memory:
+            if sum(p.device_memory for p in there) + spec.gpu_memory > node.gpu_memory:
                 return "OutOfGpuMemory"
         pods = self.on_node.get(spec.node, {}).values()
         if spec.cpu_milli and sum(p.cpu_milli for p in pods) + spec.cpu_milli > node.cpu_milli:
             return "OutOfCpu"
-        if spec.memory and sum(p.memory for p in pods) + spec.memory > node.memory:
+        if spec.memory and sum(p.node_memory for p in pods) + spec.memory > node.memory:
             return "OutOfMemory"
         return ""
+
+    def is_over_committed(self, pod: Pod) -> bool:
+        """Whether its node or a device of it holds more memory than it has."""
+        machine = self.machines.get(pod.node)
+        if machine is None:
+            return False
+        on_devices = (self.occupants.get((pod.node, index), ()) for index in pod.gpus)
+        is_full = any(sum(p.device_memory for p in there) > machine.node.gpu_memory for there in on_devices)
+        there = self.on_node.get(pod.node, {}).values()
+        return is_full or sum(p.node_memory for p in there) > machine.node.memory
 
     def refuses(self, pod: Pod, cpu_milli: int, memory: int) -> tuple[str, str]:
         """Why the node does not give this pod so much, as a kubelet would say it; empty if it does."""
@@ -231,7 +243,7 @@ class World:
         others = [p for p in self.on_node.get(pod.node, {}).values() if p is not pod]
         for what, wanted, has, capacity, taken in (
             ("cpu", cpu_milli, pod.cpu_milli, machine.node.cpu_milli, sum(p.cpu_milli for p in others)),
-            ("memory", memory, pod.memory, machine.node.memory, sum(p.memory for p in others)),
+            ("memory", memory, pod.memory, machine.node.memory, sum(p.node_memory for p in others) + pod.host_memory),
         ):
             if wanted > has and wanted > capacity:
                 return INFEASIBLE, f"Node has not enough capacity: {what}, requested: {wanted}, capacity: {capacity}"
@@ -255,6 +267,7 @@ class World:
             pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, pod.phase, pod.started_at, pod.ended_at,
             pod.exit_code, pod.reason, checkpointed_at, progress,
             pod.cpu_milli if is_known else None, pod.memory if is_known else None, *pod.refused,
+            pod.weights, pod.weights_at,
         )  # fmt: skip
 
     def running_on(self, node: str, index: int) -> list[Pod]:

@@ -6,27 +6,35 @@ from typing import Any
 
 from autoscaler.bottleneck.window import Bottleneck
 from autoscaler.reallocate import rows
+from autoscaler.reallocate.candidates import Axis
 from autoscaler.reallocate.choice import Considered, Guard
 from autoscaler.reallocate.course import Course
+from autoscaler.throughput.allocation import Allocation
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """attempt: of which the course is; told: what was considered last, in words, the best first.
 
-    bottleneck: what was named when there was nothing more to try; None: it goes on.
+    bottleneck: what was named when there was nothing more to try; None: it goes on. asked: in how many windows it has
+    asked to run elsewhere, and has not left yet. is_silent: nothing reports its steps; refuted: what was probed then in
+    vain.
     """
 
     attempt: int
     course: Course
     told: tuple[str, ...] = ()
     bottleneck: Bottleneck | None = None
+    asked: int = 0
+    is_silent: bool = False
+    refuted: tuple[Bottleneck, ...] = ()
 
 
 def plain(kept: Kept) -> dict[str, Any]:
     """As JSON."""
     named = kept.bottleneck and kept.bottleneck.value
-    own = {"attempt": kept.attempt, "told": list(kept.told), "bottleneck": named}
+    own = {"attempt": kept.attempt, "told": list(kept.told), "bottleneck": named, "asked": kept.asked}
+    own |= {"is_silent": kept.is_silent, "refuted": [one.value for one in kept.refuted]}
     return own | {"course": rows.written(kept.course)}
 
 
@@ -34,12 +42,24 @@ def kept_of(values: Mapping[str, Any]) -> Kept:
     """What `plain` told."""
     named = values["bottleneck"]
     bottleneck = None if named is None else Bottleneck(named)
-    return Kept(values["attempt"], rows.restored(values["course"]), tuple(values["told"]), bottleneck)
+    return Kept(
+        values["attempt"],
+        rows.restored(values["course"]),
+        tuple(values["told"]),
+        bottleneck,
+        values.get("asked", 0),
+        values.get("is_silent", False),
+        tuple(Bottleneck(one) for one in values.get("refuted", ())),
+    )
 
 
-def has(values: Mapping[str, Any], cpu_milli: int) -> bool:
-    """Whether workers that are to have so much CPU have this allocation, as far as changes go."""
-    return round(float(values["cpu"]) * 1000) == cpu_milli
+MOVES = (Axis.PLACE, Axis.NODE, Axis.SERVERS)  # for which a training starts again, elsewhere or with other members
+
+
+def is_same(one: Allocation, other: Allocation) -> bool:
+    """Whether both are one, as far as changes go."""
+    is_alike = (one.gpus, one.off, one.servers) == (other.gpus, other.off, other.servers)
+    return is_alike and round(one.cpu * 1000) == round(other.cpu * 1000)
 
 
 def best(considered: Iterable[Considered], most: int = 3) -> tuple[Considered, ...]:

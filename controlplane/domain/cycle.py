@@ -46,6 +46,8 @@ def workload_text(w: Workload) -> str:
 
 
 def _standby(a: Assignment) -> tuple[float | str | None, ...]:
+    if a.weights:
+        return a.asleep_at, a.lender, a.weights
     return (a.asleep_at, a.lender) if a.lender or a.asleep_at is not None else ()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any
 
+from autoscaler.crowding import Crowding
 from autoscaler.law import State
 from autoscaler.limits import Tried
 from autoscaler.observed import NONE, Learned, Scrape
@@ -16,6 +17,7 @@ def plain(state: State) -> dict[str, Any]:
         "counts": _some(learned.counts),
         "seconds": learned.seconds,
         "slots": learned.slots,
+        **({"crowding": list(astuple(learned.crowding))} if learned.crowding.looks else {}),
         "points": [list(point) for point in state.points],
         "wanted": [list(wanted) for wanted in state.wanted],
         "began": state.began,
@@ -30,7 +32,9 @@ def plain(state: State) -> dict[str, Any]:
 def state_of(values: Mapping[str, Any]) -> State:
     """The state that `plain` told."""
     return State(
-        learned=Learned(_all(values["counts"]), values["seconds"], values["slots"]),
+        learned=Learned(
+            _all(values["counts"]), values["seconds"], values["slots"], Crowding(*values.get("crowding", ()))
+        ),
         points=tuple((at, came) for at, came in values["points"]),
         wanted=tuple((at, replicas) for at, replicas in values["wanted"]),
         began=values["began"],

@@ -143,6 +143,7 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
         DAY,
         "The GPU of a replica on standby is lent to an elastic gang only after this time.",
     ),
+    "harvest": ("", 0, 1, "Elastic gangs compute beside shares, in the time that these leave, where it is enforced."),
     "max_moves": ("workloads", 0, 1000, "Most workloads that one round moves to consolidate free GPUs."),
     "max_move_scenarios": ("scenarios", 0, 10_000, "Most sets of moves that one round tries."),
     "max_victims": ("scenarios", 1, 10_000, "Most sets of victims that are tried for one workload."),
@@ -178,6 +179,13 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
     "fall_seconds": ("s", 0, DAY, "Fewer replicas must be enough for this long; 0: for three starts of a replica."),
     "young_seconds": ("s", 0, DAY, "A service this young, or with a gap in its metrics so recent, keeps its replicas."),
     "start_seconds": ("s", 1, DAY, "Until a replica serves, before it is known how long this service's replicas take."),
+    "wake_seconds": ("s", 0, DAY, "Until a replica on standby answers, what borrows its GPU being told to leave."),
+    "host_wake_seconds": (
+        "s",
+        0,
+        DAY,
+        "Until one answers whose weights wait in host memory, once the borrower is gone.",
+    ),
     "stale_seconds": ("s", 1, DAY, "An older measurement is ignored, and after a longer gap a trend begins anew."),
 }
 _WORDS: Mapping[str, tuple[tuple[str, ...], frozenset[str], str]] = {

@@ -65,6 +65,7 @@ DECLARED = {
     "controlplane_servicestate": f"{FOR_EVER}: one row a service, what was learned of its requests",
     "controlplane_trainingdiagnosis": f"{FOR_EVER}: one row a training that reports its steps, of its newest attempt",
     "controlplane_experiment": f"{FOR_EVER}: one row for each change of a training that was tried",
+    "controlplane_slownode": f"{FOR_EVER}: one row for each attempt of a training and node on which a worker was slow",
     "controlplane_revision": f"{FOR_EVER}: one row for each image and environment that a service was given",
     "controlplane_dependency": f"{FOR_EVER}: a part of what was asked",
     "controlplane_auditanchor": f"{FOR_EVER}: one a day, or one for 1,000 pruned rows",
@@ -79,6 +80,8 @@ DECLARED = {
     "controlplane_session": f"{ELSEWHERE}: controlplane/security/sessions.py, once over",
     "controlplane_signinfailures": f"{ELSEWHERE}: services/accounts/logins.py, after minutes",
     "controlplane_simulation": f"{ELSEWHERE}: services/scheduling/simulations.py, all but the newest",
+    "controlplane_stepobservation": f"{ELSEWHERE}: services/scheduling/lending.py, after 90 days, 20,000 at most",
+    "controlplane_trainingstart": f"{ELSEWHERE}: services/scheduling/lending.py, after 90 days, 20,000 at most",
     "controlplane_startforecast": f"{ELSEWHERE}: services/scheduling/forecasts.py, all but the newest of each",
     "django_session": f"{BOUNDED}: empty, sessions are rows of controlplane_session",
     # What follows the machines, the loops or the teams.

@@ -31,8 +31,9 @@ def job_changes(job: Mapping[str, Any], change: Change) -> dict[str, Any]:
 
 
 def _workers(workers: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    numbers = {name: change.after for name in ("count", "min", "max") if name in workers}
     is_rigid = all(workers.get(name, change.before) == change.before for name in ("count", "min", "max"))
-    return {name: change.after for name in workers} if is_rigid else {**workers, "min": change.after}
+    return {**workers, **(numbers if is_rigid else {"min": change.after})}
 
 
 def _resources(asked: Mapping[str, Any], change: Change) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""S1 capacity and S2 ledger = truth: nothing is given twice, and the running total is the sum of its parts."""
+"""S1 capacity, S2 ledger = truth, S20 one borrower: nothing is given twice, and the total is the sum of its parts."""
 
 from collections.abc import Iterator
 
@@ -92,3 +92,25 @@ def _pods_without_placement(state: State) -> Iterator[Violation]:
             elif (seat.node, seat.gpus) != (pod.node, pod.gpus):
                 message = f"The pod is on {pod.node} {pod.gpus}, its placement on {seat.node} {seat.gpus}."
                 yield Violation("S2", pod.name, message)
+
+
+def s20_one_borrower(state: State) -> tuple[Violation, ...]:
+    """No device of a service's sleeping replica is lent to two workers, one that still leaves included.
+
+    In the account a lent device is its lender's, and of the borrower only memory counts there; two of them may fit, so
+    that S1 would not see it. Each has that device to itself by what it asked for.
+    """
+    touched = state.snapshot.workloads if state.only is None else state.only
+    known = (state.snapshot.workloads.get(uid) for uid in touched)
+    if not any(a.lender for w in known if w is not None for a in w.placement):
+        return ()
+    found: dict[tuple[str, int], list[str]] = {}
+    for uid, workload in state.snapshot.workloads.items():
+        for worker in workload.placement:
+            for index in worker.gpus if worker.lender else ():
+                found.setdefault((worker.node, index), []).append(f"{uid} rank {worker.rank}")
+    return tuple(
+        Violation("S20", f"{node}/{index}", f"The device is lent to {' and '.join(workers)}.")
+        for (node, index), workers in sorted(found.items())
+        if len(workers) > 1
+    )

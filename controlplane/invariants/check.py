@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from controlplane.invariants.capacity import s1_capacity, s2_ledger
+from controlplane.invariants.capacity import s1_capacity, s2_ledger, s20_one_borrower
 from controlplane.invariants.eviction import s8_legality, s9_no_useless_kill
 from controlplane.invariants.history import s7_fencing, s10_cycles, s12_life_cycle, s13_conservation
 from controlplane.invariants.quota import s3_quota
@@ -26,6 +26,7 @@ ALWAYS: Final[Mapping[str, Invariant]] = {
     "S12": s12_life_cycle,
     "S13": s13_conservation,
     "S14": s14_order,
+    "S20": s20_one_borrower,
 }
 # These ask the scheduler again; a runner asks them of rounds that evict, or of a sample.
 ASKING_AGAIN: Final[Mapping[str, Invariant]] = {"S8": s8_legality, "S17": s17_idempotence, "S18": s18_determinism}

@@ -12,34 +12,34 @@ from controlplane.invariants.quota import QuotaUse, quota_uses
 from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
 from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink
 from scheduler.model.settings import Settings
+from scheduler.model.sharing import is_on_part
 from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
 from scheduler.model.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
 from scheduler.preemption.moving import keep_places
 from scheduler.state.ledger import is_movable
 from scheduler.state.session import Session
 
+OF_ITS_OWN = (EvictReason.TAKEN_BACK, EvictReason.REALLOCATED)  # no claimant waits for what leaves so
 MAX_VICTIMS = 12  # more subsets than 2**12 are not tried
 
 
 def s8_legality(state: State, max_left_out: int = MAX_VICTIMS) -> tuple[Violation, ...]:
     """Every victim may be asked by its claimant, and every victim is needed.
 
-    By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
-    and the victim's team borrows, be it what its own children own. By fair share: the victim's team borrows, keeps its
-    nominal quota, and the victim has run for the longer time that borrowed work is left to its borrower. To move it: it
-    saves checkpoints and is no service. What a service's sleeping replica lent is taken back when that one is not there
-    asleep any more, from a gang that cannot go on without. Every other victim is preemptible and has run for the least
-    time (how often it may be asked is S10's). Needed: with any proper subset of the victims out of the way, the
-    scheduler itself, asked about the claimant alone, finds no place for it. Tried on all subsets of up to 12 victims,
-    or on those that leave at most `max_left_out` of them out; leaving out one is enough wherever room helps
-    monotonously.
+    By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota and
+    the victim's team borrows, be it what its own children own. By fair share: the victim's team borrows, keeps its
+    nominal quota, and the victim has run for the longer time that borrowed work is left to its borrower. To move
+    it: it saves checkpoints and is no service. What a service's sleeping replica lent is taken back when that one
+    is not there asleep any more, from a gang that cannot go on without. One that leaves for other places by its own
+    wish had asked for that, and gets them in the shape that it asked for, off the nodes that it named. Every other
+    victim is preemptible and has run for the least time (how often it may be asked is S10's). Needed: with any
+    proper subset of the victims out of the way, the scheduler itself, asked about the claimant alone, finds no
+    place for it. Tried on all subsets of up to 12 victims, or on those that leave at most `max_left_out` of them
+    out; leaving out one is enough wherever room helps monotonously.
     """
     if state.round is None:
         return ()
-    found: list[Violation] = []
-    for evict, world in _taken_back(state.round):
-        if why := _still_lent(world, world.workloads[evict.workload]):
-            found.append(Violation("S8", evict.workload, f"It has to give lent GPUs back, but {why}."))
+    found = list(_without_claimant(state.round))
     for claimant, victims, world in _scenes(state.round):
         by = world.workloads.get(claimant)
         if by is None:
@@ -54,6 +54,17 @@ def s8_legality(state: State, max_left_out: int = MAX_VICTIMS) -> tuple[Violatio
     return tuple(found)
 
 
+def _without_claimant(made: Round) -> Iterator[Violation]:
+    for evict, world in _taken_back(made):
+        if why := _still_lent(world, world.workloads[evict.workload]):
+            yield Violation("S8", evict.workload, f"It has to give lent GPUs back, but {why}.")
+    for evict, world in _by_wish(made):
+        one = world.workloads[evict.workload]
+        is_beside = any(a.lender and is_on_part(world.workloads[a.lender]) for a in one.placement)
+        if not is_beside and (why := _unwished(one, evict)):
+            yield Violation("S8", evict.workload, f"It leaves by its own wish, but {why}.")
+
+
 def _taken_back(made: Round) -> Iterator[tuple[Evict, Snapshot]]:
     """Each gang that has to leave as it cannot do without a lent GPU, and the world before."""
     for i, decision in enumerate(made.decisions):
@@ -61,19 +72,40 @@ def _taken_back(made: Round) -> Iterator[tuple[Evict, Snapshot]]:
             yield decision, _so_far(made, made.decisions[:i])
 
 
+def _by_wish(made: Round) -> Iterator[tuple[Evict, Snapshot]]:
+    """Each that leaves for places where it asked to run, and the world before."""
+    for i, decision in enumerate(made.decisions):
+        if isinstance(decision, Evict) and decision.reason == EvictReason.REALLOCATED:
+            yield decision, _so_far(made, made.decisions[:i])
+
+
+def _unwished(one: Workload, evict: Evict) -> str:
+    """Why it had not asked for that, or nothing."""
+    if not one.preemptible or not is_movable(one):
+        return "it saves no checkpoints or may not be stopped"
+    workers = Counter(place.node for place in evict.keeps if place.rank >= one.role_members)
+    if not one.goes_to or tuple(sorted(workers.values(), reverse=True)) != one.goes_to:
+        return f"it asked for {one.goes_to} and gets {dict(workers)}"
+    if named := sorted(workers.keys() & set(one.off)):
+        return f"it asked to stay off {', '.join(named)}"
+    return ""
+
+
 def _still_lent(world: Snapshot, gang: Workload) -> str:
-    """Why it need not leave, or nothing."""
+    """Why it need not leave, or nothing. A share that waits may need what it has beside others."""
     lent = {a.rank: (a.lender, a.node, a.gpus) for a in gang.placement if a.lender and not a.leaving}
-    asleep = {
+    lends = {
         (w.id, a.node, a.gpus)
         for w in world.workloads.values()
         for a in w.placement
-        if a.asleep_at is not None and not a.leaving
+        if not a.leaving and (a.asleep_at is not None or is_on_part(w))
     }
-    gives = [rank for rank, seat in lent.items() if seat not in asleep]
+    gives = [rank for rank, seat in lent.items() if seat not in lends]
     stay = sorted(a.rank for a in gang.placement if not a.leaving and a.rank >= gang.role_members)
     if not gives:
-        return "the replicas that lent them are there and asleep"
+        waits = any(w.is_waiting and w.ask.share for w in world.workloads.values())
+        is_beside = any(is_on_part(world.workloads[lender]) for lender, _, _ in lent.values())
+        return "" if waits and is_beside else "what lent them is there: replicas that sleep, or shares"
     if len(stay) - len(gives) >= max(1, gang.gang.min) and min(stay) not in gives:
         return f"it can go on with {len(stay) - len(gives)} workers"
     return ""
@@ -91,7 +123,7 @@ def _scenes(made: Round) -> Iterator[tuple[str, list[Evict], Snapshot]]:
 
 
 def _makes_room(decision: Decision) -> TypeGuard[Evict]:
-    return isinstance(decision, Evict) and decision.reason != EvictReason.TAKEN_BACK
+    return isinstance(decision, Evict) and decision.reason not in OF_ITS_OWN
 
 
 def _so_far(made: Round, decisions: Sequence[Decision]) -> Snapshot:
@@ -258,7 +290,7 @@ def _is_about(decision: Decision, uid: str) -> bool:
 
 def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Settings) -> Place | None:
     """Where the scheduler gives this workload GPUs of its own when no other waits and no more may be preempted."""
-    settings = replace(settings, lend_after_seconds=inf)
+    settings = replace(settings, lend_after_seconds=inf, harvest=False)
     changed, gone = [], []
     for workload in world.workloads.values():
         if workload.id == uid:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.cluster.port import PodSeen
+from controlplane.cluster.port import ON_HOST, PodSeen
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Columns, Inventory, states_counted
-from scheduler.model.workload import Assignment, ResourceRequest, Workload
+from scheduler.model.workload import Assignment, ResourceRequest, Weights, Workload
 
 Ints = NDArray[np.int64]
 
@@ -69,7 +69,7 @@ class Footprints:
             known = self.pods.get(uid)
             if known is None or known[0] is not seen:
                 lender = {a.rank: a.lender for a in workload.placement if a.lender}
-                held = [(Assignment(p.rank, p.node, p.gpus, lender=lender.get(p.rank, "")), IDLE) for p in seen]
+                held = [(_as_seen(p, lender.get(p.rank, "")), IDLE) for p in seen]
                 known = self.pods[uid] = (seen, _rows(inventory, _asks(workload), held))
             out.append(known[1])
         return out
@@ -87,6 +87,12 @@ def _asks(workload: Workload) -> list[ResourceRequest]:
     return [role.ask for role in workload.roles for _ in range(role.count)] + [workload.ask]
 
 
+def _as_seen(pod: PodSeen, lender: str) -> Assignment:
+    """A pod where the cluster has it, with its weights where they are; its lender is not seen there."""
+    weights = Weights.HOST if pod.weights == ON_HOST else Weights.DEVICE
+    return Assignment(pod.rank, pod.node, pod.gpus, lender=lender, weights=weights)
+
+
 def _rows(inventory: Inventory, asks: Sequence[ResourceRequest], held: Sequence[tuple[Assignment, int]]) -> Rows:
     """One worker at a time, by the definition of Columns; a node that is gone holds nothing."""
     gpu, node, pools = [], [], Counter[tuple[str, int]]()
@@ -98,7 +104,9 @@ def _rows(inventory: Inventory, asks: Sequence[ResourceRequest], held: Sequence[
         milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
         if worker.lender:  # the device is another's in all accounts, but for memory
             milli, memory = 0, ask.gpu_memory
-        node.append((when, at, ask.cpu_milli, ask.memory))
+        weights = memory if worker.weights in (Weights.TO_HOST, Weights.HOST, Weights.TO_DEVICE) else 0
+        memory = 0 if worker.weights == Weights.HOST else memory
+        node.append((when, at, ask.cpu_milli, ask.memory + weights))
         pools[inventory.nodes[at].pool, when] += 0 if worker.lender else ask.milli
         first, count = int(inventory.offset[at]), inventory.nodes[at].gpus
         gpu += [(when, first + index, milli, memory) for index in worker.gpus if 0 <= index < count]

@@ -6,6 +6,7 @@ from math import inf
 
 from controlplane.invariants.state import Round, State, Violation
 from scheduler.actions.start_on_lent import may_start_on_lent
+from scheduler.fit.capacity import is_given_wherever
 from scheduler.model.decision import Decision, Place, Reason, Wait
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase, ResourceRequest, Workload
@@ -42,8 +43,9 @@ def _overtaken(made: Round) -> Iterator[Violation]:
         for j in later if waiting else ():
             for i in waiting:
                 is_backfill = reason[i.id] in KEPT_OUT and not _ends_as_soon(i, j)
+                goes = is_given_wherever(world.inventory, i.ask, j.ask)
                 is_exempt = is_backfill or (placed[j.id] and not may_start_on_lent(i))
-                if i.seq < j.seq and i.queued_at <= j.queued_at and _asks_no_more(i, j) and not is_exempt:
+                if i.seq < j.seq and i.queued_at <= j.queued_at and _asks_no_more(i, j) and not is_exempt and goes:
                     yield Violation(
                         "S14", i.id, f"It waits while {j.id}, which came later and asks no less, is placed."
                     )

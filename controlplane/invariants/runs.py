@@ -204,6 +204,8 @@ def _not_taken(inventory: Inventory, ask: ResourceRequest, worker: Assignment) -
     node = inventory.nodes[inventory.index[worker.node]]
     if (ask.share or worker.lender) and not node.takes_shares:
         return "its GPUs are not shared"
+    if ask.share and not inventory.gives(ask.share, ask.demands)[inventory.index[worker.node]]:
+        return f"{node.enforcer or 'nothing'}, which enforces shares there, does not give it"
     return (
         "its GPUs are for shares only"
         if worker.gpus and not (ask.share or worker.lender) and not node.takes_whole

@@ -5,6 +5,7 @@ from typing import Any
 
 from autoscaler.zero import IDLE_SECONDS
 from controlplane.jobspec import jobfile
+from controlplane.jobspec.scaling import PACK
 from scheduler.model.workload import Gang, Kind
 
 
@@ -20,6 +21,11 @@ def workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
     return Gang(count, values["workers"]["min"] or count, values["workers"]["max"] or count)
 
 
+def asynchronous(kind: Kind, values: Mapping[str, Any]) -> bool:
+    """Whether the workers of a training do not wait for each other in each step."""
+    return kind is Kind.TRAINING and bool(values["workers"]["asynchronous"])
+
+
 def idle_after(kind: Kind, values: Mapping[str, Any]) -> float | None:
     """Seconds without a request until a service falls asleep; None: it never does."""
     may_sleep = kind is Kind.INFERENCE and not values["replicas"]["min"]
@@ -30,3 +36,9 @@ def standby(kind: Kind, values: Mapping[str, Any]) -> int:
     """Replicas that a service keeps loaded beyond those that serve."""
     given = values.get("standby") or 0
     return workers(kind, values).max if given == jobfile.AUTO else int(given)
+
+
+def spread(kind: Kind, values: Mapping[str, Any]) -> str:
+    """Over what a service's replicas are spread; empty: they are packed."""
+    given = (values["replicas"]["spread"] or PACK) if kind is Kind.INFERENCE else PACK
+    return "" if given == PACK else str(given)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from controlplane.jobspec import quantities
 from controlplane.jobspec.named import Named
 from controlplane.jobspec.reserved import is_reserved
-from controlplane.jobspec.scaling import WAYS
+from controlplane.jobspec.scaling import MEMORIES, WAYS, WAYS_TO_SPREAD
 from controlplane.jobspec.shapes import (
     REQUIRED,
     Choice,
@@ -190,6 +190,7 @@ WORKERS = Record(
         Field("count", Whole(1, MAX_WORKERS), "How many workers are wanted.", REQUIRED),
         Field("min", Whole(1, MAX_WORKERS), "The least that may start; count if absent."),
         Field("max", Whole(1, MAX_WORKERS), "The most it can use; count if absent."),
+        Field("asynchronous", Flag(), "Whether no worker waits in a step for the slowest one."),
     )
 )
 ROLE = Record(
@@ -218,6 +219,7 @@ REPLICAS = Record(
             1,
         ),
         Field("max", Whole(1, MAX_WORKERS), "The most replicas; min if absent."),
+        Field("spread", Choice(WAYS_TO_SPREAD), "Over what they are spread if there is room; pack if absent."),
         Field(
             "scale_to_zero_after",
             _duration("10m", ("1m", 60.0), ("24h", 86_400.0)),
@@ -363,6 +365,11 @@ OWN = {
             WholeOrWord(Whole(0, MAX_WORKERS), AUTO),
             "Further replicas that are kept loaded and get no requests until they are needed: a number, or auto for "
             "all up to replicas.max. Elastic trainings borrow their GPUs meanwhile.",
+        ),
+        Field(
+            "standby_memory",
+            Choice(MEMORIES),
+            "Where weights of those may wait: device, or host too; device if absent.",
         ),
         Field("health", HEALTH, "HTTP path that answers once a replica is ready; if absent, that its port does."),
         Field("rollout", ROLLOUT, "How a new image or environment replaces the one before."),

@@ -3,7 +3,7 @@
 The same rule as `scheduler.model.workload.Workload.role_of`, on the stored document, for adapters and pages.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduler.model.workload import MAIN_ROLE
@@ -17,6 +17,14 @@ def roles(document: Document) -> Sequence[Document]:
     """The roles of a job file: pod sets beside the workers."""
     found = document.get("roles")
     return [role for role in found if isinstance(role, Mapping)] if isinstance(found, list | tuple) else []
+
+
+def counted(document: Document, values: Iterable[Any]) -> Document:
+    """The job file with as many members of each role as its row has (podsets.py): Weft may have changed these."""
+    counts = {name: count for name, count, _ in values}
+    found = [{**role, "count": counts.get(str(role["name"]), _count(role))} for role in roles(document)]
+    is_same = all(one["count"] == _count(role) for one, role in zip(found, roles(document), strict=True))
+    return document if is_same else {**document, "roles": found}
 
 
 def role_members(document: Document) -> int:

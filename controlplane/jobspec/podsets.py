@@ -8,15 +8,21 @@ from scheduler.model.workload import MAIN_ROLE, ResourceRequest, Role
 
 
 def ask_values(ask: ResourceRequest) -> tuple[Any, ...]:
-    """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB]."""
+    """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB].
+
+    Then what its team demands of what holds a share, if it does.
+    """
     share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory)
-    return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models)
+    demands = (ask.demands,) if ask.demands else ()
+    return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models, *demands)
 
 
 def ask_of(values: Any) -> ResourceRequest:
     """The ask that `ask_values` wrote."""
-    devices, share, gpu_memory, cpu_milli, memory, models = values
-    return ResourceRequest(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models))
+    devices, share, gpu_memory, cpu_milli, memory, models, *demands = values
+    held = tuple(demands[0]) if demands else ()
+    part = Share(*share) if share else None
+    return ResourceRequest(devices, part, gpu_memory, cpu_milli, memory, tuple(models), held)
 
 
 def roles_values(roles: Iterable[Role]) -> list[list[Any]]:
@@ -40,6 +46,11 @@ def role_of(values: Iterable[Any], rank: int) -> tuple[str, int]:
             return name, rank
         rank -= count
     return MAIN_ROLE, rank
+
+
+def recounted(values: Iterable[Any], counts: Iterable[int]) -> list[list[Any]]:
+    """The same roles with so many members each, in their order."""
+    return [[name, count, ask] for (name, _, ask), count in zip(values, counts, strict=True)]
 
 
 def roles_of(values: Iterable[Any]) -> tuple[Role, ...]:

@@ -4,9 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.jobspec.shapes import BAD, Faults
+from scheduler.model.workload import SPREADS
 
 WEFT, NATIVE = "weft", "native"
 WAYS = (WEFT, NATIVE)
+DEVICE, HOST = "device", "host"
+MEMORIES = (DEVICE, HOST)  # where the weights of replicas on standby may wait
+
+
+PACK = "pack"
+WAYS_TO_SPREAD = (PACK, *SPREADS)
 
 
 def is_native(document: Mapping[str, Any]) -> bool:

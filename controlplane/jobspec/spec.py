@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from controlplane.jobspec import counts, jobfile, jobrules, quantities
-from controlplane.jobspec.scaling import is_native
+from controlplane.jobspec.scaling import HOST, is_native
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
 from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
@@ -22,7 +22,7 @@ __all__ = [
 AMENDABLE = (
     "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
 )  # fmt: skip
-OF_SERVICES = ("image", "env", "objective", "gateway", "rollout", "standby")  # amendable of a service only
+OF_SERVICES = ("image", "env", "objective", "gateway", "rollout", "standby", "standby_memory")  # and of services only
 BESIDE = ("normalised", "kubernetes")  # of a stored document: what is no field of the job file
 LISTS = ("command", "args", "secrets", "volumes", "pull_secrets")
 REMOVABLE = (
@@ -36,6 +36,7 @@ REMOVABLE = (
     "gateway",
     "rollout",
     "standby",
+    "standby_memory",
 )  # null in a change takes them away
 
 
@@ -137,6 +138,9 @@ class Spec:
     gateway: Gateway | None = None
     idle_after: float | None = None  # of a service that may have no replica: s without a request before; else None
     standby: int = 0  # replicas of a service that are kept loaded beyond those that serve, as far as its most allow
+    spread: str = ""  # of a service: over what its replicas are spread; empty: they are packed
+    asynchronous: bool = False  # of a training: no worker waits in a step for the slowest one
+    offloads: bool = False  # the weights of those may wait in the memory of their nodes
     is_native: bool = False  # a service that Kubernetes' own autoscaler scales
     max_limit: int = 0  # of a service on shares, milli-GPU: up to what its replicas' limit is raised; 0: it is not
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -184,6 +188,7 @@ class Spec:
             },
             **({"gateway": asdict(self.gateway)} if self.gateway else {}),
             **({"standby": self.standby} if self.standby else {}),
+            **({"offloads": True} if self.offloads else {}),
             **({} if self.idle_after is None else {"scale_to_zero_after_seconds": self.idle_after}),
         }
 
@@ -279,7 +284,8 @@ def schemas() -> dict[str, Schema]:
 def _resized(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A gang of one fixed size stays so when only its count changes."""
     is_fixed = before.get("min") == before.get("count") == before.get("max")
-    return dict(changes) if is_fixed and changes.keys() == {"count"} else {**before, **changes}
+    kept = {name: value for name, value in before.items() if name not in ("count", "min", "max")}
+    return {**(kept if is_fixed and changes.keys() == {"count"} else before), **changes}
 
 
 def _simulated(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -365,6 +371,9 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
         idle_after=counts.idle_after(kind, values),
         standby=counts.standby(kind, values),
+        spread=counts.spread(kind, values),
+        asynchronous=counts.asynchronous(kind, values),
+        offloads=values.get("standby_memory") == HOST,
         is_native=is_native(values),
         max_limit=(values["resources"]["gpu_share"] or {}).get("max_limit") or 0,
         labels=values["labels"] or {},

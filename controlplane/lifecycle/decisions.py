@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from autoscaler.decision import Scale
-from controlplane.lifecycle import canaries
+from controlplane.lifecycle import canaries, weights
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.stale import Made, Waiting
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from scheduler.model.applied import becomes, leaves
-from scheduler.model.decision import Evict, Place, Shrink, Wait
+from scheduler.model.decision import Evict, Offload, Place, Shrink, Wait
 from scheduler.model.mention import counted, mention
-from scheduler.model.workload import Phase, may_move
+from scheduler.model.workload import ON_DEVICE, Phase, may_move
 
 _COLUMNS = {"after": "reserved_after"}  # fields that are stored under another name
 
@@ -27,6 +27,8 @@ def apply(changes: Changes, row: State, decision: Made) -> None:
             _shrink(changes, row, decision)
         case Scale():
             _scale(changes, row, decision)
+        case Offload():
+            weights.move(changes, row, decision)
         case Wait():
             raise ValueError(f"{decision} changes nothing of a workload")
         case _:
@@ -161,7 +163,9 @@ def _rotate(changes: Changes, row: State, seats: Sequence[Seat], asleep: Sequenc
     ):
         for seat in turned:
             seat.asleep_at, seat.is_changed = at, True
-        if ranks := [seat.rank for seat in turned if seat.state == BOUND]:
+        # One with weights in host memory gets requests when they have returned (weights.py).
+        told = [s for s in turned if s.state == BOUND and (verb == "sleep" or s.weights in ON_DEVICE)]
+        if ranks := [seat.rank for seat in told]:
             changes.act(verb, row, ranks)
 
 

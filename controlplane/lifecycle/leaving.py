@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from controlplane.jobspec.podsets import recounted
 from controlplane.lifecycle.attempts import requeue, succeed
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import End
@@ -18,7 +19,10 @@ def leave(changes: Changes, row: State, ends: Sequence[End]) -> None:
         return
     reason, message = row.reason, row.message
     if row.phase == Phase.CHECKPOINTING:
-        changes.move(row, Phase.PREEMPTED, reason=reason, message=message)
+        kind = "Moved" if row.moving and row.goes_to else ""  # by its own wish: no other workload preempted it
+        if row.moving and row.role_counts:  # its members are gone, so from now on its roles have other ones
+            changes.change(row, roles=recounted(row.roles, row.role_counts))
+        changes.move(row, Phase.PREEMPTED, kind=kind, reason=reason, message=message)
         requeue(changes, row, reason, message)
     elif row.phase == Phase.SUSPENDING:
         changes.change(row, started_at=None)

@@ -7,7 +7,7 @@ are late, doubled or out of order change nothing.
 from collections.abc import Sequence
 
 from controlplane.cluster.port import ALIVE, PodPhase, PodSeen
-from controlplane.lifecycle import gangs, leaving, replicas
+from controlplane.lifecycle import gangs, leaving, replicas, weights
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import End
 from controlplane.lifecycle.state import LEAVING, State
@@ -25,6 +25,7 @@ def see(changes: Changes, row: State, pods: Sequence[PodSeen]) -> list[End]:
             continue
         _see_progress(changes, row, pod)
         if pod.phase in ALIVE:
+            weights.see(changes, row, seat, pod)
             if pod.phase != seat.pod_phase and seat.pod_phase != PodPhase.RUNNING:
                 seat.pod_phase, seat.is_changed = pod.phase.value, True
             continue

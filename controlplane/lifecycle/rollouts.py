@@ -5,9 +5,10 @@ goes back to one that it had because the other did not work; `since`; `moved_at`
 how many replicas of the wanted revision run; `ended`, how many of them have failed; `asked_at`, since when a replica
 more than usual is asked for (null: none is); `has_no_room`, whether there was none for it; `standing`, how the service
 stood against its objective when the replacing began (null: nobody has looked yet); `reason` and `message` of going
-back. Of a canary (canaries.py): `weight`, percent of the requests; `split`, what the cluster was told of them;
-`told`, the percent that its newest event told; `split_at`, since when they are split; `judged`, [requests, late or
-failed] of both revisions when that was last looked at. Its steps are told in canarysteps.py.
+back; `by_owner`, whether a Deployment's own controller replaces the replicas, and this looks on and judges. Of a
+canary (canaries.py): `weight`, percent of the requests; `split`, what the cluster was told of them; `told`, the percent
+that its newest event told; `split_at`, since when they are split; `judged`, [requests, late or failed] of both
+revisions when that was last looked at. Its steps are told in canarysteps.py.
 
 A replica that serves leaves only once another one more than wanted is ready: `surge` has the scheduler place one more,
 within quota like any other. Where there is no room for it one leaves first, but never the only one. What does not serve
@@ -33,10 +34,18 @@ MAX_ENDED = 3  # replicas of a new revision that may fail before it is taken bac
 _RANK = {Standing.VIOLATED.value: 2, Standing.AT_RISK.value: 1}  # how bad; all else is 0
 
 
-def begin(changes: Changes, row: State, number: int, plan: Plan = Plan()) -> None:  # noqa: B008 - it is frozen
+def begin(
+    changes: Changes,
+    row: State,
+    number: int,
+    plan: Plan = Plan(),  # noqa: B008 - it is frozen
+    *,
+    by_owner: bool = False,
+) -> None:
     """Have a service be of this revision from now on, and those of its replicas that are of another one replaced.
 
-    plan: below weight 100 it is a canary, and the rest waits for its steps, or for a person.
+    plan: below weight 100 it is a canary, and the rest waits for its steps, or for a person. by_owner: the controller
+    of its Deployment replaces them.
     """
     is_running = row.phase in ACTIVE and not row.intent and changes.live(row)
     if not is_running or number == row.revision:
@@ -50,8 +59,9 @@ def begin(changes: Changes, row: State, number: int, plan: Plan = Plan()) -> Non
         roll_back(changes, row, "Undone", f"Revision {row.revision} was undone.")
         return
     rollout = _rollout(before, changes.at) | _planned(plan) | {"split": row.rollout and row.rollout.get("split")}
+    rollout |= {"by_owner": by_owner}
     changes.bump(row, revision=number, rollout=rollout, surge=0)
-    told = f"Revision {number} replaces revision {before}."
+    told = f"Revision {number} replaces revision {before}{': its Deployment does it' if by_owner else ''}."
     if plan.weight < WHOLE:
         told = f"Revision {number} is to get {plan.weight} % of the requests, beside revision {before}."
     changes.note(row, "RollingOut", message=told, data=_data(row))
@@ -102,7 +112,7 @@ def roll_back(changes: Changes, row: State, reason: str, message: str) -> int:
     assert row.rollout is not None  # noqa: S101 - asked of what is being replaced
     failed, number = row.revision, row.rollout["from"]
     rollout = _rollout(failed, changes.at) | {"is_back": True, "reason": reason, "message": message}
-    rollout |= {name: row.rollout.get(name) for name in ("has_no_room", "split", "split_at", "judged")}
+    rollout |= {name: row.rollout.get(name) for name in ("has_no_room", "split", "split_at", "judged", "by_owner")}
     changes.bump(row, revision=number, rollout=rollout, surge=0)
     told = f"{message} Revision {number} replaces revision {failed} again."
     changes.note(row, "RollingBack", reason=reason, message=told[:400], data=_data(row))
@@ -136,6 +146,8 @@ def go_on(changes: Changes, row: State) -> None:
         _keep(changes, row, ready=new_ready)
     if not (is_canary or old) and new_ready >= row.workers:
         _finish(changes, row)
+        return
+    if row.rollout.get("by_owner"):
         return
     leavers = _leavers(row, staying, ready, old)
     if leavers:
@@ -305,6 +317,7 @@ def _rollout(before: int, at: float) -> dict[str, Any]:
         "from": before, "is_back": False, "since": at, "moved_at": at, "ready": 0, "ended": 0, "asked_at": None,
         "has_no_room": False, "standing": None, "reason": "", "message": "", "weight": WHOLE, "split": None,
         "split_at": None, "told": None, "judged": None, "steps": [], "step_seconds": 0.0, "held": "",
+        "by_owner": False,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from autoscaler.decision import Scale
 from controlplane.lifecycle.changes import Named
 from controlplane.lifecycle.state import State
-from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.model.decision import Decision, Evict, Offload, Place, Shrink, Wait
 from scheduler.model.workload import ACTIVE, LEAVING, Phase, may_move
 
 Made = Decision | Scale  # what a round of the scheduler or of the autoscaler can decide
@@ -71,7 +71,7 @@ def _holds(decision: Made, known: Known) -> bool:
             return row.phase == Phase.RESERVED or may_move(row.phase, Phase.CHECKPOINTING)
         case Shrink():
             return row.phase in ACTIVE
-        case Scale():
+        case Scale() | Offload():
             return row.phase in ACTIVE and row.is_service
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from controlplane.adopted.kinds import RESOURCES
 from controlplane.jobspec.podsets import role_ask, role_of
 from gpushare.gpu import WHOLE
-from scheduler.model.workload import Kind, Phase
+from scheduler.model.workload import Kind, Phase, Weights
 
 # States of a place: fixed but not free yet; held; held until its pod is gone; free again.
 RESERVED, BOUND, LEAVING, RELEASED = "Reserved", "Bound", "Leaving", "Released"
@@ -67,6 +67,9 @@ class State:
     rollout: dict[str, Any] | None  # how far that is (rollouts.py); None: nothing is being replaced
     awake: int | None  # of a service with standby: how many replicas are to serve; None: all
     standby: int  # replicas that it keeps loaded beyond those
+    goes_to: list[int] | None  # a running training asks to run with so many workers on each node, most first
+    off: list[str] | None  # and on none of these nodes
+    role_counts: list[int] | None  # and with so many members of each of its roles; empty: as now
     seen: int = field(default=0, kw_only=True)  # the version when it was read
     changed: set[str] = field(default_factory=set, kw_only=True)
 
@@ -121,6 +124,8 @@ class Seat:
     revision: int = 1  # of its service, that its pod is made of
     asleep_at: float | None = None  # since when the replica is on standby; None: it serves
     lender: str = ""  # the service on whose sleeping replica's device it runs
+    weights: str = Weights.DEVICE  # where those of a replica on standby are: Weights
+    weights_at: float | None = None  # when they were last told to move
     released_at: float | None = None
     is_changed: bool = False
 

@@ -15,7 +15,7 @@ from controlplane.queries.tenancy import shares
 from controlplane.security import sessions
 from controlplane.services.accounts import logins
 from controlplane.services.audit import retention
-from controlplane.services.scheduling import clusters, diagnoses, experiments
+from controlplane.services.scheduling import clusters, diagnoses, experiments, lending, slownodes
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import servicedays, usage
 from controlplane.services.workloads import actions, checkpoints, idempotency, idle, samples
@@ -45,6 +45,7 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
         wiring.kept["days_noted_at"] = to
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
         actions.prune()
+        lending.prune(to)
         idempotency.prune()
         logins.prune()
         sessions.prune()
@@ -66,9 +67,14 @@ def _note_steps(wiring: Wiring, at: float, uses: Sequence[GpuUse], lease: HeldLe
     if "diagnosed_at" in due:
         told = [step.workload for step in steps if step.step_seconds]
         metrics = wiring.metrics
-        parts = (metrics.workers(told), metrics.pods(told), metrics.nodes()) if told else ()
+        found = diagnoses.watched(seats)
+        silent = diagnoses.silent(found, told)
+        every = [*told, *sorted(map(str, silent))]
+        parts = (metrics.workers(told), metrics.pods(every), metrics.nodes()) if every else ()
         measured = diagnoses.Measured(steps, *parts)
-        seen = diagnoses.note(at=at, trainings=diagnoses.watched(seats), measured=measured, lease=lease)
+        seen = diagnoses.note(at=at, trainings=found, measured=measured, lease=lease, silent=silent)
+        slownodes.note(at=at, seen=seen, lease=lease)
+        lending.note_starts(at=at, seen=seen, period=window, lease=lease)
         experiments.look(at=at, seen=seen, period=window, lease=lease)
     wiring.kept.update(dict.fromkeys(due, at))
 

@@ -96,6 +96,10 @@ def _call(cluster: Cluster, command: Command) -> None:
                 cluster.resize(command.workload, command.attempt, rank, command.cpu_milli, command.memory)
         case "limit":
             cluster.limit(command.workload, command.attempt, command.ranks, command.milli)
+        case "offload":
+            cluster.offload(
+                command.workload, command.attempt, command.ranks, command.memory, command.weights, on=command.on
+            )
         case "cordon":
             cluster.cordon(command.node, command.on)
         case _:

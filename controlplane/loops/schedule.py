@@ -13,16 +13,16 @@ from controlplane.runtime import wake
 from controlplane.services.scheduling import cycles, decisions, policy
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
-from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.model.decision import Decision, Evict, Offload, Place, Shrink, Wait
 from scheduler.model.partial_cycle import DirtySet, PartialCycle, Starts
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Assignment
 from scheduler.policies import WEFT, decide_round
 
-_FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Place, Evict, Shrink, Wait)}
+_FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Place, Evict, Shrink, Wait, Offload)}
 _WORKER = tuple(f.name for f in fields(Assignment))
-_STANDBY = ("asleep_at", "lender")  # of a worker; kept only where they are set
+_STANDBY = ("asleep_at", "lender", "weights")  # of a worker; kept only where they are set
 BASE_EVERY = 50  # stored rounds between two whole inputs, as long as the loop finds time for one
 
 

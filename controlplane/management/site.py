@@ -34,6 +34,7 @@ def site(options: dict[str, Any]) -> Site:
         fence_gpus=options["fence_gpus"],
         has_monitors=options["service_monitors"],
         has_istio=settings.ISTIO,
+        has_dra=settings.DRA,
         has_external_metrics=settings.ADMISSION and settings.EXTERNAL_METRICS,
         has_admission=settings.ADMISSION,
         admission_ca=_authority(),

@@ -12,6 +12,7 @@ from controlplane.manifests.site import Site
 
 _SPEC = (
     *(field for field in ABSENT if field != "initContainers"),
+    *("affinity", "resourceClaims"),
     "schedulingGates",
     "volumes",
     "activeDeadlineSeconds",

@@ -8,11 +8,12 @@ import json
 
 from controlplane.adopted import kinds
 from controlplane.cluster.kubernetes import distributed, names, pods
+from controlplane.cluster.kubernetes.backends.variables import SHARE_VARIABLES
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.jobfile import RESERVED_PATHS
 from controlplane.jobspec.reserved import REPORT_ENV, RESERVED_ENV
-from controlplane.manifests import queuedrules
+from controlplane.manifests import queuedrules, sharerules
 from controlplane.manifests.cel import OURS, Rule, text, texts
 from controlplane.manifests.site import BASELINE, SCHEDULER, Site
 from scheduler.model.workload import Kind
@@ -21,22 +22,22 @@ LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, nam
 LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
 LABELS_OF_REVISION = (names.REVISION, pods.CANONICAL)  # of a service
 ALL_LABELS = (*LABELS, *LABELS_OF_ROLES, *LABELS_OF_REVISION, names.SERVING)
-ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST)
+ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST, names.ENFORCER)
 OF_SHARE = (names.MILLI, names.LIMIT, names.GPU_MEMORY)
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
 OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Reserved variables that the builder sets all the same; their values are bound by rules of their own.
-OWN_VARIABLES = (*pods.SHARE_VARIABLES, *REPORT_ENV, distributed.ROLE, distributed.ROLE_INDEX)
+OWN_VARIABLES = (*SHARE_VARIABLES, *REPORT_ENV, distributed.ROLE, distributed.ROLE_INDEX)
 HOSTS_OF_ROLE = f"'^{distributed.HOSTS}[A-Z0-9_]{{1,40}}$'"  # CEL
 NORMAL_PATH = r"^(/[^/:\x00-\x1f\x7f]+)+$"
 DOTS = r"/\.\.?(/|$)"
 MAX_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
 ABSENT = (  # of a pod's spec: nothing here is ever ours
     *("hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases", "dnsConfig", "shareProcessNamespace"),
-    *("initContainers", "ephemeralContainers", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"),
-    *("runtimeClassName", "priorityClassName", "resourceClaims", "readinessGates"),
+    *("initContainers", "ephemeralContainers", "nodeSelector", "topologySpreadConstraints", "overhead"),
+    *("runtimeClassName", "priorityClassName", "readinessGates"),
     *("setHostnameAsFQDN", "os", "resources"),
 )
 ABSENT_IN_CONTAINER = (
@@ -63,6 +64,9 @@ def variables(site: Site) -> dict[str, str]:
         "oldLabels": "oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}",
         "oldAnnotations": "oldObject != null && has(oldObject.metadata.annotations)"
         " ? oldObject.metadata.annotations : {}",
+        # What holds a share that Kubernetes accounts itself; empty for all other pods.
+        "enforcer": f"{text(names.ENFORCER)} in variables.annotations"
+        f" ? variables.annotations[{text(names.ENFORCER)}] : ''",
         "main": "object.spec.containers[0]",
         "limits": "has(variables.main.resources) && has(variables.main.resources.limits)"
         " ? variables.main.resources.limits : {}",
@@ -79,7 +83,8 @@ def variables(site: Site) -> dict[str, str]:
 
 def rules(site: Site) -> list[Rule]:
     """All rules for a pod in a team's namespace."""
-    return [*_whose(), *_spec(), *_security(), *_container(site), *_roles(), *_storage(), *_devices(site)]
+    found = [*_whose(), *_spec(), *_security(), *_container(site), *_roles(), *_storage(), *_devices(site)]
+    return [*found, *sharerules.amounts()]
 
 
 def _absent(place: str, what: str, fields: tuple[str, ...]) -> Rule:
@@ -155,7 +160,7 @@ def _spec() -> list[Rule]:
             "spec.schedulingGates are not allowed",
         ),
         Rule("size(object.spec.containers) == 1", "a pod has one container"),
-        Rule(f"object.spec.schedulerName == {text(names.SCHEDULER_NAME)}", "spec.schedulerName must be weft"),
+        *sharerules.spec(),
         Rule("!variables.isNew || !has(object.spec.nodeName)", "spec.nodeName is not allowed; pods are bound"),
         Rule("variables.isQueued || object.spec.restartPolicy == 'Never'", "spec.restartPolicy must be Never"),
         Rule(
@@ -236,7 +241,7 @@ def _security() -> list[Rule]:
 def _container(site: Site) -> list[Rule]:
     main = "variables.main"
     reserved = text(f"(?i)^({RESERVED_ENV.pattern})$")
-    noted = json.dumps({name: f"metadata.annotations['{key}']" for name, key in pods.SHARE_VARIABLES.items()})
+    noted = json.dumps({name: f"metadata.annotations['{key}']" for name, key in SHARE_VARIABLES.items()})
     reference = (
         f"e.name in {noted} && has(e.valueFrom) && has(e.valueFrom.fieldRef)"
         f" && e.valueFrom.fieldRef.fieldPath == {noted}[e.name]"
@@ -253,6 +258,7 @@ def _container(site: Site) -> list[Rule]:
         ),
         Rule(
             f"variables.env.all(e, !e.name.matches({reserved}) || e.name in {texts(OWN_VARIABLES)}"
+            f" || {sharerules.VARIABLES}"
             f" || e.name.matches({HOSTS_OF_ROLE}))",
             "env sets a variable that decides about GPUs or about what is loaded",
         ),
@@ -269,7 +275,7 @@ def _container(site: Site) -> list[Rule]:
         ),
         Rule(
             "!variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES' && has(e.valueFrom))"
-            f" || ({texts(tuple(pods.SHARE_VARIABLES))}.all(n, variables.env.exists(e, e.name == n))"
+            f" || ({texts(tuple(SHARE_VARIABLES))}.all(n, variables.env.exists(e, e.name == n))"
             f" && {texts(OF_SHARE)}.all(k, k in variables.annotations))",
             "a share has its guarantee, limit and memory in its annotations, and all variables that say them",
         ),
@@ -351,11 +357,12 @@ def _devices(site: Site) -> list[Rule]:
             "limits must name cpu and memory, and be the requests",
         ),
         Rule(
-            f"{asked}.all(k, k in ['cpu', 'memory', {gpu}]{extra})",
+            f"{asked}.all(k, k in ['cpu', 'memory', {gpu}]{extra} || {sharerules.RESOURCES})",
             f"resources may be cpu, memory, {', '.join((names.GPU_RESOURCE, *site.extra_resources))}",
         ),
         Rule(
-            f"{gpu} in {asked} || variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')",
+            f"{gpu} in {asked} || variables.enforcer in {texts(sharerules.PLUGGED)}"
+            " || variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')",
             "a pod without whole GPUs must set NVIDIA_VISIBLE_DEVICES, or it would see all of them",
         ),
     ]

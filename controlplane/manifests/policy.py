@@ -5,6 +5,7 @@ They run in the API server itself, need no webhook, and refuse when they cannot 
 
 from controlplane.adopted.kinds import CRON_JOBS, KINDS
 from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.backends import hami
 from controlplane.kubeobjects.names import AUTHOR, GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.cel import OURS, Rule, text, texts
 from controlplane.manifests.placeholderrules import parts, placeholders
@@ -13,6 +14,7 @@ from controlplane.manifests.site import ACTIVATOR_SWITCH, PROVISIONER, SCHEDULER
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 MASTERS = "'system:masters' in request.userInfo.groups"
+KUBE_SCHEDULER = "system:kube-scheduler"  # its user in any cluster
 LEVELS = "pod-security.kubernetes.io/"
 
 
@@ -27,7 +29,7 @@ def policies(site: Site) -> list[Json]:
     writes = ["CREATE", "UPDATE"]
     return [
         *_policy("weft-pods", rules(site), [_on("", ["pods"], writes)], selector=in_teams, given=variables(site)),
-        *_policy("weft-binding", _binding(scheduler), _pod_parts(), selector=in_teams),
+        *_policy("weft-binding", _binding(site, scheduler), _pod_parts(), selector=in_teams),
         *_policy("weft-placeholders", placeholders(site, scheduler), [_on("", ["pods"], writes)], selector=held),
         *_policy("weft-placeholder-parts", parts(), _pod_parts(), selector=held),
         *_policy("weft-services", _services(site, scheduler), [_on("", ["services"], writes)], selector=in_teams),
@@ -44,15 +46,26 @@ def _pod_parts() -> list[Json]:
     return [_on("", [f"pods/{part}" for part in ("binding", "resize", "ephemeralcontainers")], ["CREATE", "UPDATE"])]
 
 
-def _binding(scheduler: str) -> list[Rule]:
-    """The Binding's annotations become the pod's, so that the account that binds decides about GPUs."""
+def _binding(site: Site, scheduler: str) -> list[Rule]:
+    """The Binding's annotations become the pod's, so that the account that binds decides about GPUs.
+
+    kube-scheduler binds shares by DRA, and no other pods: only those name it. It says nothing of them.
+    """
+    others = (
+        f" || (request.userInfo.username == {text(KUBE_SCHEDULER)} && request.subResource == 'binding'"
+        " && !has(object.metadata.annotations) && (!has(object.metadata.labels)"
+        f" || object.metadata.labels.all(k, k in {texts(OF_NODE)})))"
+    )
     return [
         Rule("request.subResource != 'ephemeralcontainers'", "containers cannot be added to a team's pod"),
-        Rule(scheduler, "only Weft's scheduler binds and resizes the pods of a team"),
+        Rule(
+            f"{scheduler}{others if site.has_dra else ''}",
+            "only Weft's scheduler binds and resizes the pods of a team",
+        ),
         Rule(
             "request.subResource != 'binding' || !has(object.metadata.annotations)"
-            f" || object.metadata.annotations.all(k, k in {texts((names.GPUS, names.DEVICE))})",
-            f"a binding may carry the annotations {names.GPUS} and {names.DEVICE} only",
+            f" || object.metadata.annotations.all(k, k in {texts((names.GPUS, names.DEVICE, *hami.OF_BINDING))})",
+            f"a binding may carry the annotations {names.GPUS}, {names.DEVICE} and those of HAMi only",
         ),
         Rule(
             "request.subResource != 'binding' || !has(object.metadata.labels)"

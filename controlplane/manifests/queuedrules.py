@@ -10,6 +10,7 @@ SOME = (names.SERVING,)  # of a service of Weft's own with a Deployment, as its 
 ANNOTATIONS_OF_QUEUED = (
     names.GPUS,
     names.MILLI,
+    names.LIMIT,
     names.GPU_MEMORY,
     names.DIGEST,
     names.OWNER,

@@ -36,6 +36,7 @@ class Site:
     has_external_metrics: bool = False  # autoscalers of Kubernetes may ask us what a service's load is
     has_monitors: bool = False  # services get ServiceMonitors of the Prometheus operator
     has_istio: bool = False  # Istio splits the requests of services without our queue (docs/revisions.md)
+    has_dra: bool = False  # shares may be parts of devices that a DRA driver offers (docs/shared-gpus.md)
     has_admission: bool = False  # the admission server runs: objects with the label weft.dev/queue are workloads
     admission_ca: str = ""  # what signed its certificate, base64 of PEM; empty: something else puts it in
     admission_url: str = ""  # where it is, if not behind its Service

@@ -111,6 +111,7 @@ def _scheduler_in_team(site: Site) -> list[Json]:
             if site.has_istio
             else []
         ),
+        *([_rule("resource.k8s.io", ["resourceclaims"], ["get", "create"])] if site.has_dra else []),
         _rule("", ["events"], ["get", "create", "patch"]),
         *([*_autoscalers(), *_deployments()] if site.has_admission and site.has_external_metrics else []),
     ]

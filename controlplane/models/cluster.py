@@ -42,6 +42,9 @@ class Node(models.Model):
     enforces_limits = models.BooleanField(
         default=False, db_default=False, help_text="Something on it says that it holds a share to its limit"
     )
+    enforcer = models.CharField(
+        max_length=12, blank=True, default="", db_default="", help_text="Back-end of shares that its own label names"
+    )
 
     def __str__(self) -> str:
         return self.name

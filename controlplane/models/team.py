@@ -66,6 +66,26 @@ class Team(models.Model):
         db_default=Reallocation.RECOMMEND,
         help_text="Whether changes that make its trainings faster are recommended, or tried as well.",
     )
+    notebook_park_minutes = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Minutes without use after which its notebooks are parked at the latest; 0: as job files say.",
+    )
+    notebook_max_milli = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="What a notebook of it may be guaranteed, in thousandths of a GPU; 0: as much as quota allows.",
+    )
+    notebook_extend = models.BooleanField(
+        default=True, db_default=True, help_text="Whether its members may restart the idle time of a notebook."
+    )
+    share_demands = models.CharField(
+        max_length=80,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What must be held of its shares: memory, time, faults, or the name of a back-end, with commas.",
+    )
     managed_by = models.CharField(
         max_length=80,
         blank=True,
@@ -124,6 +144,17 @@ class Takes(models.TextChoices):
     BOTH = "both", "Whole GPUs and shares"
 
 
+class Chosen(models.TextChoices):
+    """What holds the shares of a pool to their parts, as chosen for it; empty: what its nodes say."""
+
+    MIG = "mig", "MIG: instances of the GPU's hardware"
+    MPS = "mps", "NVIDIA MPS"
+    HAMI = "hami", "HAMi"
+    DRA = "dra", "DRA: ResourceClaims"
+    TIME_SLICING = "time-slicing", "Time-slicing: advisory"
+    WEFT = "weft", "Weft's own, on nodes that say that it runs"
+
+
 class NodePool(models.Model):
     """Nodes with one GPU model (Kueue: ResourceFlavor)."""
 
@@ -135,6 +166,14 @@ class NodePool(models.Model):
         default=Takes.BOTH,
         db_default=Takes.BOTH,
         help_text="For what new work may take its GPUs. Shares go only to nodes that are labelled for them.",
+    )
+    enforcer = models.CharField(
+        max_length=12,
+        blank=True,
+        choices=Chosen.choices,
+        default="",
+        db_default="",
+        help_text="What holds a share to its part there. Empty: what its nodes say of themselves.",
     )
     price_per_gpu_hour = models.DecimalField(max_digits=8, decimal_places=3, default=0)
 

@@ -130,6 +130,7 @@ class ExperimentStatus(models.TextChoices):
     ROLLED_BACK = "rolled_back", "rolled back"
     REFUSED = "refused", "refused"
     UNJUDGED = "unjudged", "not judged"
+    STAYED = "stayed", "not faster, not moved back"
 
 
 class Experiment(models.Model):
@@ -152,6 +153,7 @@ class Experiment(models.Model):
     gain_error = models.FloatField(null=True)
     windows = models.PositiveIntegerField(default=0, help_text="That ran with the change and count")
     message = models.CharField(max_length=400, blank=True)
+    node = models.CharField(max_length=253, blank=True, db_default="", help_text="That it left, as a worker was slow")
 
     class Meta:
         constraints = [
@@ -162,6 +164,64 @@ class Experiment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workload_id} {self.axis} {self.status}"
+
+
+class StepObservation(models.Model):
+    """How long steps took with one allocation of a training, for others like it (services/scheduling/lending.py)."""
+
+    workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="step_observations")
+    kind = models.CharField(max_length=64, help_text="Equal for trainings that are alike")
+    allocation = models.TextField(help_text="As JSON")
+    step = models.FloatField(help_text="Seconds")
+    exchange = models.FloatField(null=True, help_text="Seconds; null: not known")
+    wait = models.FloatField(null=True, help_text="Seconds, for input; null: not known")
+    error = models.FloatField(help_text="Deviation of the logarithm of step")
+    at = models.FloatField(help_text="Cluster clock")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "allocation"], name="one_observation_each")]
+        indexes = [models.Index(fields=["kind", "-at"], name="step_observation_kind")]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} {self.step}"
+
+
+class TrainingStart(models.Model):
+    """How long one attempt of a training took to its first step (services/scheduling/lending.py)."""
+
+    workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="starts")
+    attempt = models.PositiveIntegerField()
+    kind = models.CharField(max_length=64, help_text="Equal for trainings that are alike")
+    at = models.FloatField(help_text="Cluster clock: its first step")
+    leave = models.FloatField(null=True, help_text="Seconds in which the attempt before left; null: it was not told to")
+    begin = models.FloatField(help_text="Seconds from having its places to its first step")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "attempt"], name="one_start_of_an_attempt")]
+        indexes = [models.Index(fields=["kind", "-at"], name="training_start_kind")]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} {self.attempt}: {self.begin:.0f} s"
+
+
+class SlowNode(models.Model):
+    """A worker of a training was named as slow on a node (services/scheduling/diagnoses.py), once for each attempt."""
+
+    workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="slow_nodes")
+    attempt = models.PositiveIntegerField()
+    node = models.CharField(max_length=253)
+    rank = models.PositiveIntegerField()
+    at = models.FloatField(help_text="Cluster clock, when it was named first")
+    part = models.FloatField(help_text="Of a step that would go without it, 0..1")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workload", "attempt", "node"], name="one_naming_of_a_slow_node")
+        ]
+        indexes = [models.Index(fields=["node", "at"], name="slow_node")]
+
+    def __str__(self) -> str:
+        return f"{self.node} by {self.workload_id}"
 
 
 class ServiceScaler(models.Model):

@@ -78,7 +78,17 @@ class Workload(models.Model):
     preempted_by = models.JSONField(default=list)
     scaled_at = models.FloatField(null=True, help_text="When this attempt last got more or fewer workers")
     finishing = models.BooleanField(default=False, help_text="A worker is done: it does not grow any more")
-    moving = models.BooleanField(default=False, help_text="Consolidated: a place is kept until it starts again")
+    moving = models.BooleanField(default=False, help_text="Moves: a place is kept until it starts again")
+    goes_to = models.JSONField(
+        null=True, help_text="A running training asks to run with so many workers on each node, most first; else empty"
+    )
+    workers_cap = models.PositiveIntegerField(
+        null=True, help_text="An elastic training runs with no more workers, as it is faster so; null: up to its most."
+    )
+    off = models.JSONField(null=True, help_text="Names of nodes that it asks to leave, with goes_to")
+    role_counts = models.JSONField(
+        null=True, help_text="With goes_to: how many members each of its roles is to have; empty: as now"
+    )
     reserved_after = models.JSONField(default=list, help_text="Reserved: ids of workloads that must leave first")
     unmet = models.JSONField(default=list, help_text="names in `after` that are not met yet")
     intent = models.CharField(max_length=10, blank=True, help_text="What follows leaving: suspend, requeue or empty")
@@ -101,6 +111,15 @@ class Workload(models.Model):
     )
     standby = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Replicas that a service keeps loaded beyond those that serve."
+    )
+    spread = models.CharField(
+        max_length=4, blank=True, default="", db_default="", help_text="Over what replicas are spread; empty: packed."
+    )
+    offloads = models.BooleanField(
+        default=False, db_default=False, help_text="Weights of a service's replicas on standby may wait in host memory."
+    )
+    asynchronous = models.BooleanField(
+        default=False, db_default=False, help_text="No worker of this training waits in a step for the slowest one."
     )
     objective_since = models.FloatField(
         null=True, help_text="When the objective was changed: requests of before do not count; null: never."
@@ -162,6 +181,14 @@ class Placement(models.Model):
         db_default="",
         help_text="The service on whose sleeping replica's GPU it is",
     )
+    weights = models.CharField(
+        max_length=8,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Where those of a replica on standby are: empty (its GPU), ToHost, Host, ToDevice or Fixed",
+    )
+    weights_at = models.FloatField(null=True, help_text="When they were last told to move; null: never")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "attempt", "rank"], name="one_placement_per_worker")]

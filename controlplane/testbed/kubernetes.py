@@ -182,15 +182,17 @@ def test_cluster(
     start_after: float = 0.0,
     stages: Path = STAGES,
     audit: bool = False,
+    gates: Sequence[str] = (),
 ) -> Iterator[TestCluster]:
     """Run a cluster with its files in `folder`, which exists and is empty. Raises MissingError.
 
     tier: "api" (etcd and API server only: nodes and pods stay as they are written), "sim" or "baseline" (with
-    kube-scheduler). Pods start `start_after` seconds after they are bound, unless an annotation says otherwise.
+    kube-scheduler). Pods start `start_after` seconds after they are bound, unless an annotation says otherwise. gates:
+    features to switch on.
     """
     programs = binaries.find()
     machines = fleet(nodes) if isinstance(nodes, int) else tuple(nodes)
-    layout = parts.Layout(folder.resolve(), tier, len(machines), audit, secrets.token_hex(16))
+    layout = parts.Layout(folder.resolve(), tier, len(machines), audit, secrets.token_hex(16), tuple(gates))
     parts.write_files(layout)
     layout.pod_log.write_text("".join(LOG_LINE.format(second=second) for second in range(60)))
     (folder / "kwok.yaml").write_text(configuration(layout.pod_log, start_after, stages))

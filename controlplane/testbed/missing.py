@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from controlplane.testbed import binaries, chromium, controllers, postgres, programs, prometheus, redis
+from controlplane.testbed.fakecuda import device, wheels
 from controlplane.testbed.processes import MissingError
 from controlplane.testbed.realnode import programs as node
 
@@ -14,11 +15,13 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "Chromium": chromium.find,
     "JobSet": lambda: controllers.find(controllers.JOB_SET, build=False),
     "Kubernetes": lambda: binaries.find(build=False),
+    "CUDA-clients": partial(wheels.find, fetch=False),
     "Postgres": postgres.find_postgres,
     "Prometheus": lambda: (prometheus.find_prometheus(), prometheus.find_promtool()),
     "Redis": redis.find_redis,
     "training-operator": lambda: controllers.find(controllers.KUBEFLOW, build=False),
     **{name: partial(programs.find, name) for name in programs.PROGRAMS},
+    "gcc": device.compiler,
 }
 # Of no use to those that may not run a node; what they lack is called "root".
 OF_A_NODE: Mapping[str, Callable[[], object]] = {

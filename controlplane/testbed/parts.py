@@ -32,6 +32,7 @@ PROGRAMS = {
     "scheduler": "kube-scheduler",
 }
 CONTROLLER = "system:kube-controller-manager"  # its user
+SCHEDULER = "system:kube-scheduler"  # likewise
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "cronjob-controller",
@@ -45,6 +46,7 @@ CONTROLLERS = (
     "node-lifecycle-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
+    "resourceclaim-controller",
     "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
@@ -70,8 +72,10 @@ class Layout:
     node_count: int
     has_audit: bool
     token: str  # of the administrator, which every part of the control plane but the controllers is as well
+    gates: tuple[str, ...] = ()  # features that this version of Kubernetes has switched off
     node_token: str = field(default_factory=lambda: secrets.token_hex(16))  # of a real node's kubelet
     controller_token: str = field(default_factory=lambda: secrets.token_hex(16))  # who makes an object is looked at
+    scheduler_token: str = field(default_factory=lambda: secrets.token_hex(16))  # and who binds a pod
     etcd: int = field(default_factory=free_port)
     peers: int = field(default_factory=free_port)
     api: int = field(default_factory=free_port)
@@ -96,6 +100,11 @@ class Layout:
     def controllers(self) -> Path:
         """The kubeconfig of the controllers, by the name that they have in any cluster."""
         return self.folder / "kubeconfig-controllers"
+
+    @property
+    def scheduler(self) -> Path:
+        """The kubeconfig of kube-scheduler."""
+        return self.folder / "kubeconfig-scheduler"
 
     @property
     def audit(self) -> Path:
@@ -141,13 +150,15 @@ def write_files(layout: Layout) -> None:
     tokens = [
         f'{layout.token},admin,admin,"system:masters"',
         f'{layout.controller_token},{CONTROLLER},{CONTROLLER},"system:masters"',
+        f'{layout.scheduler_token},{SCHEDULER},{SCHEDULER},"system:masters"',
         f'{layout.node_token},{node},{node},"system:nodes"',
     ]
     (layout.folder / "tokens").write_text("".join(f"{line}\n" for line in tokens))
     layout.admin.write_text(kubeconfig(layout, "admin", layout.token))
     layout.controllers.write_text(kubeconfig(layout, CONTROLLER, layout.controller_token))
-    layout.admin.chmod(0o600)
-    layout.controllers.chmod(0o600)
+    layout.scheduler.write_text(kubeconfig(layout, SCHEDULER, layout.scheduler_token))
+    for file in (layout.admin, layout.controllers, layout.scheduler):
+        file.chmod(0o600)
     rules = [
         # What is written to nodes is noted as well: a cordon is one field of many.
         {"level": "Request", "verbs": ["patch", "update"], "resources": [{"group": "", "resources": ["nodes"]}]},
@@ -158,7 +169,7 @@ def write_files(layout: Layout) -> None:
     scheduler = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(layout.admin), "qps": 5000, "burst": 10000},
+        "clientConnection": {"kubeconfig": str(layout.scheduler), "qps": 5000, "burst": 10000},
         "leaderElection": {"leaderElect": False},
     }
     (layout.folder / "scheduler-config").write_text(json.dumps(scheduler))
@@ -276,6 +287,7 @@ def _apiserver(layout: Layout) -> dict[str, object]:
         "allow-privileged": "true",
         "profiling": "false",
     }
+    options |= _gates(layout)
     if layout.unused_plugins:
         options["disable-admission-plugins"] = ",".join(layout.unused_plugins)
     if layout.has_audit:
@@ -296,7 +308,12 @@ def _kcm(layout: Layout) -> dict[str, object]:
         "horizontal-pod-autoscaler-sync-period": "1s",  # 15 s is what it is shipped with
         "node-monitor-period": "1s" if layout.node_count <= MANY_NODES else "5s",  # 5 s is what it is shipped with
         "node-monitor-grace-period": f"{layout.lease_seconds + 10}s",
+        **_gates(layout),
     }
+
+
+def _gates(layout: Layout) -> dict[str, object]:
+    return {"feature-gates": ",".join(f"{gate}=true" for gate in layout.gates)} if layout.gates else {}
 
 
 def _kwok(layout: Layout) -> dict[str, object]:
@@ -316,7 +333,7 @@ def _kwok(layout: Layout) -> dict[str, object]:
 
 
 def _scheduler(layout: Layout) -> dict[str, object]:
-    return {"config": layout.folder / "scheduler-config", "secure-port": 0}
+    return {"config": layout.folder / "scheduler-config", "secure-port": 0, **_gates(layout)}
 
 
 _OPTIONS = {"etcd": _etcd, "apiserver": _apiserver, "kcm": _kcm, "kwok": _kwok, "scheduler": _scheduler}

@@ -57,13 +57,15 @@ def listens(port: int) -> bool:
     return True
 
 
-def wait_until(is_ready: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
-    """Poll until `is_ready()`; raise TimeoutError naming `what` after `seconds`."""
+def wait_until(
+    is_ready: Callable[[], bool], what: str, seconds: float = START_SECONDS, poll: float = POLL_SECONDS
+) -> None:
+    """Ask each `poll` s until `is_ready()`; raise TimeoutError naming `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while not is_ready():
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} not ready after {seconds:g} s")
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll)
 
 
 def wait_for(process: "subprocess.Popen[bytes]", is_ready: Callable[[], bool], name: str, log: Path) -> None:

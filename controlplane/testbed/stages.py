@@ -15,6 +15,7 @@ FAIL_AFTER = "kwok.weft.dev/fail-after"
 EXIT_CODE = "kwok.weft.dev/exit-code"
 REASON = "kwok.weft.dev/reason"
 RESIZE = "kwok.weft.dev/resize"
+IP = "kwok.weft.dev/ip"
 STOP_AFTER = "kwok.weft.dev/stop-after"
 NOT_READY = "kwok.weft.dev/not-ready"
 

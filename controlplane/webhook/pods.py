@@ -6,9 +6,12 @@ otherwise is left as it is, and refused by them.
 
 from typing import Any
 
+from controlplane.adopted import sharepods
 from controlplane.adopted.jobfiles import CPU, GPU, MEMORY
 from controlplane.adopted.kinds import GATE, INDEX, OWNER, POD_SET, QUEUE
+from controlplane.adopted.sharepods import is_word
 from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.backends.variables import SHARE_VARIABLES, noted
 from controlplane.cluster.kubernetes.pods import FS_GROUP, SERVICE_ACCOUNT
 from controlplane.webhook.review import RESERVED, Asked, DeniedError, Json, Lookup, Top, texts
 
@@ -57,9 +60,28 @@ async def review(asked: Asked, lookup: Lookup) -> Json:
         names.MILLI: "1000",
         names.GPU_MEMORY: "0",
     }
+    share = _share(made)
+    metadata["annotations"] |= share
     _gate(spec)
-    _fill(spec)
+    _fill(spec, is_share=bool(share))
     return made
+
+
+def _share(made: Json) -> dict[str, str]:
+    """What our annotations say of a share that KubeShare's words ask for.
+
+    Annotations of KubeShare's go; labels stay, as the pod's controller may select by them.
+    """
+    try:
+        told = sharepods.asked(made["metadata"])
+    except sharepods.SharePodError as error:
+        raise DeniedError(f"metadata: {error}") from None
+    annotations = made["metadata"]["annotations"]
+    made["metadata"]["annotations"] = {key: text for key, text in annotations.items() if not is_word(key)}
+    if told is None or "gpus" in told:
+        return {}
+    amounts = {names.MILLI: "guarantee", names.LIMIT: "limit", names.GPU_MEMORY: "memory"}
+    return {key: str(told[name]) for key, name in amounts.items()}
 
 
 def _refuse_strange(top: Top | None, team: str) -> None:
@@ -96,7 +118,7 @@ def _gate(spec: Json) -> None:
     spec["schedulingGates"] = [{"name": GATE}]
 
 
-def _fill(spec: Json) -> None:
+def _fill(spec: Json, *, is_share: bool) -> None:
     spec["automountServiceAccountToken"] = False
     spec["enableServiceLinks"] = False
     if spec.get("serviceAccountName", SERVICE_ACCOUNT) == SERVICE_ACCOUNT:
@@ -114,15 +136,15 @@ def _fill(spec: Json) -> None:
     containers = [dict(one) for one in spec.get("containers") or ()]
     spec["containers"] = containers
     for one in containers:
-        _fill_container(one)
-    if any(GPU in one["resources"]["limits"] for one in containers):
+        _fill_container(one, is_share=is_share)
+    if is_share or any(GPU in one["resources"]["limits"] for one in containers):
         _tolerate(spec)
     # The volumes that a controller gives every pod hold its token, which pods of teams do not get.
     if volumes := spec.get("volumes"):
         spec["volumes"] = [v for v in volumes if not str(v.get("name", "")).startswith(TOKEN_VOLUME)]
 
 
-def _fill_container(one: Json) -> None:
+def _fill_container(one: Json, *, is_share: bool) -> None:
     one["imagePullPolicy"] = "Always"  # else a node would run another team's private image from its cache
     security = dict(one.get("securityContext") or {})
     security.setdefault("allowPrivilegeEscalation", False)
@@ -133,7 +155,10 @@ def _fill_container(one: Json) -> None:
     amounts = {name: amount for name, amount in amounts.items() if name != GPU or str(amount) != "0"}
     one["resources"] = {**given, "requests": amounts, "limits": dict(amounts)}
     env: list[Any] = list(one.get("env") or [])
-    if GPU not in amounts and not any(v.get("name") == "NVIDIA_VISIBLE_DEVICES" for v in env):
+    if is_share:
+        env = [v for v in env if v.get("name") not in SHARE_VARIABLES]
+        env += [noted(name, annotation) for name, annotation in SHARE_VARIABLES.items()]
+    elif GPU not in amounts and not any(v.get("name") == "NVIDIA_VISIBLE_DEVICES" for v in env):
         env.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
     if env:
         one["env"] = env

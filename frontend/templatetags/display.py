@@ -17,6 +17,8 @@ from django.utils.safestring import SafeString
 from autoscaler.sla import Standing
 from controlplane.queries.audit import retention
 from frontend import drawing, lab, trainingwords, words
+from gpushare.backends.catalogue import BACKENDS, Backend, Guarantee
+from gpushare.gpu import Enforcer
 
 register = template.Library()
 for _filter in (
@@ -33,6 +35,18 @@ WIDE, HIGH = 100.0, 24.0  # user units of a sparkline
 def kept_days(shown: str) -> int:
     """Days for which what this tab shows is kept; 0 for no limit."""
     return retention.days(shown)
+
+
+@register.filter
+def backend(name: str) -> Backend:
+    """What is known of what holds shares to their parts, by its name."""
+    return BACKENDS[Enforcer(name)]
+
+
+@register.filter
+def guarantees(row: Backend) -> str:
+    """What it holds of a share, in words."""
+    return "holds " + ", ".join(one.value for one in Guarantee if one in row.guarantees)
 
 
 @register.filter

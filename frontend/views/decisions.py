@@ -24,8 +24,15 @@ GROUPS = (
     ("ended", "Ended"),
     ("people", "Changed by users"),
 )
-TONES = {"Place": "ok", "Evict": "bad", "Shrink": "warn", "Wait": "warn", "Scale": "accent"}
-VERBS = {"Place": "placed", "Evict": "evicted", "Shrink": "shrunk", "Wait": "waiting", "Scale": "scaled"}
+TONES = {"Place": "ok", "Evict": "bad", "Shrink": "warn", "Wait": "warn", "Scale": "accent", "Offload": "accent"}
+VERBS = {
+    "Place": "placed",
+    "Evict": "evicted",
+    "Shrink": "shrunk",
+    "Wait": "waiting",
+    "Scale": "scaled",
+    "Offload": "weights moved",
+}
 
 
 @login_required

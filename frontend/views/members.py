@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from controlplane.domain.sharedemands import words
 from controlplane.queries.accounts import access
 from controlplane.queries.accounts import accounts as queries
 from controlplane.services.accounts import members, service_accounts, tokens
@@ -20,6 +21,7 @@ from frontend import trainingwords
 from frontend.answers import answer, roles, signed_in
 from frontend.forms import FormField
 from frontend.views.settings import read_token_form, revoke_question, token_fields
+from gpushare.backends.catalogue import DEMANDS
 
 if TYPE_CHECKING:
     from controlplane.models import Team, User
@@ -57,8 +59,17 @@ def save(request: HttpRequest, team: str) -> HttpResponse:
 @login_required
 @require_POST
 def save_sharing(request: HttpRequest, team: str) -> HttpResponse:
-    """Say whether the team's shares may lie beside those of other teams."""
+    """Say whether the team's shares may lie beside those of other teams, or what must be held of them."""
     of, wanted = _team(request, team, access.Verb.MANAGE), request.POST.get("shares_with_others", "")
+
+    def demand() -> str:
+        demands = request.POST.getlist("share_demands")
+        teams.set_share_demands(team=of, demands=demands, actor=_actor(request))
+        held = ", ".join(demands)
+        return f"New shares of {of} go only where this is held: {held}." if held else f"Shares of {of} demand nothing."
+
+    if "demands" in request.POST:
+        return _done(request, of, "", demand)
 
     def work() -> str:
         if wanted not in ("on", "off"):
@@ -83,6 +94,36 @@ def save_reallocation(request: HttpRequest, team: str) -> HttpResponse:
         return f"Trainings of {of}: {trainingwords.REALLOCATION[wanted].lower()}."
 
     return _done(request, of, "", work)
+
+
+@login_required
+@require_POST
+def save_notebooks(request: HttpRequest, team: str) -> HttpResponse:
+    """Say when the team's notebooks are parked, how large they may be, and whether they are extended."""
+    of, given = _team(request, team, access.Verb.MANAGE), request.POST
+
+    def work() -> str:
+        teams.set_notebooks(
+            team=of,
+            actor=_actor(request),
+            notebook_park_minutes=round(_number(given.get("minutes", ""), "minutes")),
+            notebook_max_milli=round(1000 * _number(given.get("share", ""), "share")),
+            notebook_extend=given.get("extend") == "on",
+        )
+        return f"Saved what holds of notebooks of {of}."
+
+    return _done(request, of, "", work)
+
+
+def _number(typed: str, field: str) -> float:
+    """An empty field is no limit."""
+    try:
+        number = float(typed.strip() or 0)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e6:  # also of nan
+        raise Refused(422, "Invalid", field, f"{field} must be a number from 0 on; empty: no limit.")
+    return number
 
 
 @login_required
@@ -221,6 +262,8 @@ def _page(request: HttpRequest, team: "Team", form: str = "", refused: Refused |
         "accounts": [queries.service_account_row(one) for one in accounts],
         "roles": ROLES,
         "reallocation": tuple(trainingwords.REALLOCATION.items()),
+        "notebook_share": f"{team.notebook_max_milli / 1000:g}" if team.notebook_max_milli else "",
+        "demands": [(word, word in words(team.share_demands)) for word in DEMANDS],
         "adding": _fields(ADDING, "username", "User name", "The name used to sign in.", request.POST, form, refused),
         "making": _fields(MAKING, "name", "Name", "Such as github-actions.", request.POST, form, refused),
         "fault": refused.message if refused and (not form or refused.field not in ("username", "name", "role")) else "",

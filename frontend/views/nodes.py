@@ -83,6 +83,7 @@ def detail(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "node": found,
         "workers": queries.leavers(name, clock(request).now, seen),
+        "slow": queries.slow(name, seen),
         "events": [_told(event) for event in queries.events(name, EVENTS)],
         "actions": [(verb, LABELS[verb]) for verb in verbs] if access.is_platform_admin(request.user) else [],
     }
@@ -160,5 +161,7 @@ def _told(event: Any) -> dict[str, Any]:
     sentence = ", ".join(f"{what}: {before} → {after}" for what, before, after in told)
     if event.kind == "Drained":
         sentence = f"{words.plural(len(event.data.get('moved', ())), 'workload')} evicted"
+    if event.kind == "NodeNamedSlow":
+        sentence = f"in {words.plural(len(event.data.get('trainings', ())), 'training')} within a day"
     person = "" if event.actor.startswith("loop:") else event.actor
     return {"at": event.cluster_at, "kind": event.kind, "sentence": sentence, "person": person}

@@ -7,14 +7,14 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads import notebooks
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from controlplane.services.workloads import idle
-from frontend.answers import answer, clock, teams_for
+from controlplane.services.workloads import bulkactions, idle
+from frontend.answers import answer, clock, hand, is_part, teams_for
 
 
 @login_required
@@ -36,6 +36,40 @@ def index(request: HttpRequest) -> HttpResponse:
         "team_names": names,
     }
     return answer(request, "notebooks", "notebook_rows", context)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def by_name(request: HttpRequest, team: str, name: str) -> HttpResponse:
+    """A notebook's own address, which stays: it says how to reach it, and brings it back if it is parked.
+
+    The page asks for that by itself when it is opened, but not when it is drawn again.
+    """
+    w = notebooks.by_name(request.user, team, name)
+    if w is None:
+        raise Http404
+    may_act = access.can(request.user, access.Verb.ACT, w.team.name)
+    if request.method == "POST":
+        if not may_act:
+            raise PermissionDenied
+        (done,) = bulkactions.act(
+            verb="resume", chosen=[w], allowed=[w.pk], actor=request.user.get_username(), hand=hand(request)
+        )
+        if done.refusal:
+            messages.error(request, done.refusal)
+        if not is_part(request):
+            return redirect("frontend:notebook", team, name)
+        w = notebooks.by_name(request.user, team, name)
+    (row,) = notebooks.rows(request.user, [w])
+    is_parked = row.use is notebooks.Use.PARKED
+    context = {
+        "w": w,
+        "row": row,
+        "may_resume": is_parked and may_act,
+        "at_once": is_parked and may_act and not is_part(request) and not list(messages.get_messages(request)),
+        "parks_in": row.parks_in(clock(request).now),
+    }
+    return answer(request, "notebook", "notebook", context)
 
 
 @login_required

@@ -59,6 +59,7 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "s": stand,
         "address": queries.address(w),
         "running": stand.replicas if stand else None,
+        "where": serving.where(uid),
         "standby": standby.of_service(w, now),
         "sleep": sleeping.of_service(w),
         "scaler": scaler.of_service(w),

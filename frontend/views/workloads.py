@@ -18,12 +18,12 @@ from controlplane.queries.accounts import access
 from controlplane.queries.reports import dashboard, sla
 from controlplane.queries.scheduling import forecasts
 from controlplane.queries.tenancy import teams
-from controlplane.queries.workloads import measured
+from controlplane.queries.workloads import measured, notebooks
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.whatif import Turn
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
-from controlplane.services.scheduling import experiments
+from controlplane.services.scheduling import changing
 from controlplane.services.workloads import bulkactions
 from controlplane.services.workloads import workloads as services
 from frontend import charts, questions, resizing, tabs, words
@@ -211,7 +211,7 @@ def take_back(request: HttpRequest, uid: UUID) -> HttpResponse:
     if request.method == "GET":
         return answer(request, "confirm", "confirm", tabs.way_back(w))
     try:
-        experiments.take_back(workload=w, actor=request.user.get_username(), hand=hand(request))
+        changing.take_back(workload=w, actor=request.user.get_username(), hand=hand(request))
     except Refused as refused:
         messages.error(request, refused.message)
     else:
@@ -277,7 +277,7 @@ def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
         "sentence": w.sentence,
         "address": queries.address(w),
         "idle_since": queries.idle_since(w),
-        "park_after": (w.spec.get("normalised") or {}).get("park_after_seconds"),
+        "park_after": notebooks.park_after(w),
         "progress_width": f"{100 * min(1.0, w.progress or 0):.1f}%",
         "may_submit": access.can(request.user, access.Verb.SUBMIT, w.team.name),
         "actions": [(verb, ACTIONS[verb]) for verb in _verbs(request, w) if _may(request, w, verb)],

@@ -1,4 +1,4 @@
-"""Start on lent GPUs: a gang that waits starts with workers on the GPUs of services' sleeping replicas.
+"""Start on lent GPUs: a gang that waits starts on the GPUs of services' sleeping replicas, and where shares leave time.
 
 It gets as many GPUs of its own as are free, fewer than its minimum, where a gang could grow into them
 (preemption/growth.py); the rest is lent. So only a gang starts here that can save and leave: when a replica wakes,
@@ -14,30 +14,45 @@ import numpy as np
 from scheduler.cycle.ordering import claim_of, within_team
 from scheduler.explain.reasons import gate, permanent
 from scheduler.fit.locality import domain_of_node
+from scheduler.model.sharing import goes_at_own_pace
 from scheduler.model.workload import Kind, Level, Phase, Workload
 from scheduler.preemption.growth import Growth, Places, Spot
-from scheduler.preemption.seats import Seat, may_borrow, open_seats, seats_for, with_room, workers_on
+from scheduler.preemption.harvest import all_seats, may_have_seats
+from scheduler.preemption.offload import offload
+from scheduler.preemption.seats import Choice, Place, Seat, may_borrow, seats_for, with_room, workers_on
 from scheduler.state.ledger import is_movable
 from scheduler.state.session import Session
 
+NOTHING = Choice([], [], [])
 
-def start_on_lent(session: Session, growth: Growth) -> None:
-    """Start gangs that wait where replicas sleep, each with no more workers than its count."""
+
+def start_on_lent(session: Session, growth: Growth) -> set[Place]:
+    """Start gangs that wait where others lend, each with no more workers than its count.
+
+    The answer: places for which gangs wait until the weights there have moved to the node's memory.
+    """
     plan = session.plan
-    if not plan.ledger.sleeping:
-        return
-    seats = list(open_seats(session))
-    for gang in _in_order(session) if seats else ():
+    wanted: set[Place] = set()
+    gangs = list(_in_order(session)) if may_have_seats(session) else []
+    seats = list(all_seats(session, growth)) if gangs else []
+    for gang in gangs if seats else ():
         if session.is_full or not seats:
-            return
+            return wanted
         if gate(session, gang) or permanent(session, gang):
             continue
-        found = (_start(session, growth, gang, spot, seats) for spot in _spots(session, gang, seats))
-        workers = max(found, key=len, default=())
+        spots = list(_spots(session, gang, seats))
+        found = [_start(session, growth, gang, spot, seats) for spot in spots]
+        workers = max((places for places, _ in found), key=len, default=())
         if workers:
             plan.place(gang, workers)
             taken = {(worker.node, worker.gpus) for worker in workers if worker.lender}
-            seats = [seat for seat in seats if (seat.replica.node, seat.replica.gpus) not in taken]
+        else:
+            choice = max((choice for _, choice in found), key=lambda one: len(one.seats), default=NOTHING)
+            offload(session, gang, choice.to_move)
+            taken = {seat.place for seat in choice.seats}
+            wanted |= taken
+        seats = [seat for seat in seats if seat.place not in taken]
+    return wanted
 
 
 def may_start_on_lent(gang: Workload) -> bool:
@@ -69,14 +84,28 @@ def _spots(session: Session, gang: Workload, seats: list[Seat]) -> Iterator[Spot
                 yield Spot(flavor, domains == domain, domain)
 
 
-def _start(session: Session, growth: Growth, gang: Workload, spot: Spot, seats: list[Seat]) -> Places:
-    """Its workers there, those on GPUs of its own first: the gang meets at its lowest rank. None if too few fit."""
+def _start(session: Session, growth: Growth, gang: Workload, spot: Spot, seats: list[Seat]) -> tuple[Places, Choice]:
+    """Its workers there, those on GPUs of its own first: the gang meets at its lowest rank. None if too few fit.
+
+    Then, if moved weights would make enough room: the seats for which it waits.
+    """
     plan, may = session.plan, seats_for(session, gang, spot, seats)
     own = growth.beside(gang, spot, gang.gang.min - 1) if may else ()
     mark = plan.mark()
     if own:
         plan.place(gang, own)
-    chosen = with_room(session, gang, may, gang.gang.count - len(own))
-    lent = workers_on(session, plan.workload(gang.id), chosen)
+    choice = _without_slow(gang, with_room(session, gang, may, gang.gang.count - len(own)), gang.gang.min - len(own))
+    lent = workers_on(session, plan.workload(gang.id), choice.now)
     plan.rollback(mark)
-    return (*own, *lent) if lent and len(own) + len(lent) >= gang.gang.min else ()
+    if lent and len(own) + len(lent) >= gang.gang.min:
+        return (*own, *lent), NOTHING
+    return (), choice if len(own) + len(choice.seats) >= gang.gang.min else NOTHING
+
+
+def _without_slow(gang: Workload, choice: Choice, few: int) -> Choice:
+    """No more seats beside shares than it needs to start, where each of its workers waits for the slowest one."""
+    if goes_at_own_pace(gang):
+        return choice
+    slow = [seat for seat in choice.now if seat.is_harvest]
+    fast = [seat for seat in choice.now if not seat.is_harvest]
+    return choice._replace(now=[*fast, *slow[: max(0, few - len(fast))]])

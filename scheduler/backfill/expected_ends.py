@@ -51,9 +51,9 @@ class Ends:
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
                 if node is not None and FUTURE_IDLE in states_counted(workload, worker):
-                    ask, until = workload.ask_of(worker.rank), self.plan.snapshot.at if worker.rank in ranks else end
+                    until = self.plan.snapshot.at if worker.rank in ranks else end
                     milli, memory = workload.on_device(worker)
-                    hosts.append((until, node, ask.cpu_milli, ask.memory))
+                    hosts.append((until, node, *workload.on_node(worker)))
                     first, after = int(offset[node]), int(offset[node + 1])
                     devices += [(until, first + i, milli, memory) for i in worker.gpus if first + i < after]
         self._devices = np.concatenate([self._timed(ledger.rows.devices), np.array(devices).reshape(-1, 4)])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scheduler.cycle.ordering import asks_no_more
 from scheduler.explain.reasons import PERMANENT, behind
-from scheduler.fit.capacity import Refusal
+from scheduler.fit.capacity import Refusal, is_given_wherever
 from scheduler.model.decision import Reason
 from scheduler.model.workload import Workload
 from scheduler.state.session import Session
@@ -92,4 +92,6 @@ class Refusals:
 
     def before(self, workload: Workload) -> Workload | None:
         """The workload of its team that waits and asks no more than this one, if any."""
-        return next((other for other in self._waiting[workload.team] if asks_no_more(other, workload)), None)
+        inventory, mine = self._session.plan.inventory, workload.ask
+        earlier = (other for other in self._waiting[workload.team] if asks_no_more(other, workload))
+        return next((other for other in earlier if is_given_wherever(inventory, other.ask, mine)), None)

@@ -20,9 +20,9 @@ from scheduler.cycle.ordering import in_order
 from scheduler.explain.reasons import PERMANENT, behind, gate, is_gated, kept_out, permanent, why, would_delay
 from scheduler.fit.capacity import Refusal
 from scheduler.model.decision import Reason
-from scheduler.model.workload import Workload
+from scheduler.model.workload import Workload, staying
 from scheduler.preemption.evictable import preemption_limited
-from scheduler.preemption.moving import keep_places
+from scheduler.preemption.moving import keep_places, start
 from scheduler.shortcuts import ALL, Shortcuts
 from scheduler.shortcuts.columns import Columns
 from scheduler.shortcuts.partial_cycle import Untried
@@ -40,6 +40,11 @@ class Answer(NamedTuple):
     signature: str = ""  # if it holds only for those that the same reservations bind (equivalence.py)
     was_tried: bool = False  # so others of its class need not be
     may_be_overtaken: bool = False
+
+
+def lacks_only_standby(workload: Workload) -> bool:
+    """Whether all of a service's replicas that are to serve have places: one more would only stand by."""
+    return workload.awake is not None and len(staying(workload)) >= workload.awake
 
 
 class Round:
@@ -66,10 +71,10 @@ class Round:
             yield workload, self.decide(workload, equivalence)
 
     def begin(self) -> Iterator[Workload]:
-        """Workloads that consolidation moves start where a place was kept for them, before any claimant's turn."""
+        """Workloads that move start where a place was kept for them, before any claimant's turn."""
         session = self.session
         for moved in keep_places(session):
-            if permanent(session, moved) is None and allocate(session, moved):
+            if permanent(session, moved) is None and (start(session, moved) or allocate(session, moved)):
                 yield moved
         session.preemption_limited = preemption_limited(session.plan, session.settings)
 
@@ -101,7 +106,8 @@ class Round:
             refusal, is_kept_out = behind(overtaken, "no more"), False
         # 6. What refuses it refuses the others of its class, unless it was refused for what it went through itself.
         signature = refusals.scope_of(workload, equivalence, refusal) if refusal is not None else ""
-        return Answer(refusal, equivalence, signature, workload.id not in session.preemption_limited, is_kept_out)
+        was_tried = workload.id not in session.preemption_limited and not lacks_only_standby(workload)
+        return Answer(refusal, equivalence, signature, was_tried, is_kept_out)
 
     def remember(self, workload: Workload, answer: Answer) -> Refusal | None:
         """Note a refusal, which may make a reservation; what the claimant is told."""
@@ -145,6 +151,8 @@ class Round:
         for may_evict in (False, True):  # nothing leaves while elastic gangs can make the room
             if not may_evict and not session.evictable.elastic:
                 continue
+            if may_evict and lacks_only_standby(workload):
+                return False  # nothing ends for a replica that would only stand by
             if any(take(session, workload, may_evict) for take in (reclaim, fair_reclaim, preempt)):
                 return True
         return consolidate(session, workload)
@@ -153,6 +161,8 @@ class Round:
         """Whether the first in the queue of its team, long overtaken, gets room from what came after it."""
         session, plan, constraints = self.session, self.session.plan, self.session.constraints
         if refusal.reason in PERMANENT or refusal.reason is Reason.RESERVED_FOR_LARGER_JOB:
+            return False
+        if lacks_only_standby(workload):
             return False
         if not waited_too_long(session, workload) or not self.refusals.is_first(workload):
             return False

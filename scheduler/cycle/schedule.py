@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from scheduler.actions.grow import grow
 from scheduler.actions.lend import lend
+from scheduler.actions.own_gpus import to_own_gpus
+from scheduler.actions.reallocate import reallocate, trim
 from scheduler.actions.start_on_lent import start_on_lent
 from scheduler.cycle.round import Round, Turn
 from scheduler.explain.reasons import awaiting
@@ -15,6 +17,9 @@ from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase
 from scheduler.preemption.borrowed import take_back
 from scheduler.preemption.growth import Growth
+from scheduler.preemption.harvest import make_way
+from scheduler.preemption.offload import bring_back
+from scheduler.preemption.seats import Place
 from scheduler.shortcuts import ALL, EACH_TURN, Shortcuts
 from scheduler.state.memo import Memo
 from scheduler.state.session import Session
@@ -47,12 +52,18 @@ def decide(
     told += turns.columns.news() if turns.columns else ()
     having = ((workload, awaiting(plan, workload)) for workload in reserved)
     told += [(workload, refusal) for workload, refusal in having if is_news(workload, refusal, snapshot.at, settings)]
-    # 3. Room that nothing waits for lets elastic gangs grow again.
+    # 3. Room that nothing waits for lets trainings run where they asked to, and elastic gangs grow again.
+    wanted: set[Place] | None = None
     if not session.is_full and snapshot.scope is None:
+        make_way(session, refused)
+        trim(session)
         growth = Growth(session, refused)
+        reallocate(session, growth)
+        to_own_gpus(session, growth)
         grow(session, growth)
-        start_on_lent(session, growth)  # what found no place of its own, and can leave when a service needs its GPUs
-        lend(session, growth)  # what is left of their wishes: on the GPUs of replicas on standby
+        wanted = start_on_lent(session, growth)  # what found no place of its own, and can leave for a service
+        lend(session, growth, wanted)  # what is left of their wishes: on what others lend
+    bring_back(session, wanted)  # weights that waited elsewhere for a borrower
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
     kept_for = (kept for kept in session.constraints.reservations if kept.workload.id not in moved)

@@ -134,10 +134,9 @@ def _takes_more(plan: Plan, later: Free, ask: ResourceRequest, other: Workload, 
     first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
     gpu, host = later.gpu[:, first:end].copy(), later.node[:, node].copy()
     for worker in (a for a in other.placement if inventory.index.get(a.node) == node):
-        theirs = other.ask_of(worker.rank)
-        host += (theirs.cpu_milli, theirs.memory)
+        host += other.on_node(worker)
         for index in (index for index in worker.gpus if index < end - first):
-            gpu[:, index] += theirs.on_device
+            gpu[:, index] += other.on_device(worker)
     gpu = np.where(inventory.gpu_capacity[:, first:end] > 0, gpu, 0)
     most = MANY
     if ask.cpu_milli:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpushare.gpu import WHOLE
+from gpushare.backends.catalogue import demands_text
+from gpushare.gpu import WHOLE, Share
 from gpushare.packing import Bools, shares_that_fit
 from scheduler.model.decision import Reason
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Flavor, Ints, Inventory
@@ -59,8 +60,18 @@ def allowed_nodes(inventory: Inventory, ask: ResourceRequest, flavor: Flavor | N
 
 def _suited(inventory: Inventory, ask: ResourceRequest, flavor: Flavor) -> Bools:
     """Nodes of the flavor that would do for the ask if all were well with them. Shape [N]."""
-    takes = inventory.takes_shares if ask.share else inventory.takes_whole
+    takes = inventory.takes_whole
+    if ask.share:
+        takes = inventory.takes_shares & inventory.gives(ask.share, ask.demands)
     return takes & flavor.nodes & (inventory.gpu_memory >= ask.min_memory)
+
+
+def is_given_wherever(inventory: Inventory, one: ResourceRequest, other: ResourceRequest) -> bool:
+    """Whether each node that gives the other share gives this one too: a smaller one may be no MIG instance."""
+    if one.share is None or other.share is None or one.share == other.share:
+        return True
+    first, second = (inventory.gives(ask.share, ask.demands) for ask in (one, other) if ask.share)
+    return not bool((second & ~first).any())
 
 
 class Flavors:
@@ -190,6 +201,8 @@ def _not_taken(inventory: Inventory, ask: ResourceRequest, allowed: Sequence[Fla
     if any(_suited(inventory, ask, flavor).any() for flavor in allowed if flavor.gpu_memory >= ask.min_memory):
         return None
     models = f" with {' or '.join(ask.models)} GPUs" if ask.models else ""
+    if ask.share and (told := _not_given(inventory, ask, ask.share, allowed)):
+        return told
     if ask.share:
         text = (
             f"No node{models} takes shares of its GPUs. A platform admin labels nodes for shares, "
@@ -198,6 +211,21 @@ def _not_taken(inventory: Inventory, ask: ResourceRequest, allowed: Sequence[Fla
     else:
         text = f"No node{models} takes work with whole GPUs: their node pools take shares only."
     return Refusal(Reason.NO_MATCHING_FLAVOR, text)
+
+
+def _not_given(inventory: Inventory, ask: ResourceRequest, share: Share, allowed: Sequence[Flavor]) -> Refusal | None:
+    """Nodes of these flavors take shares, but what holds them there gives this one to none; or None."""
+    takes = inventory.takes_shares & np.logical_or.reduce([flavor.nodes for flavor in allowed])
+    found = inventory.refusals(share, ask.demands, takes)
+    if not found:
+        return None
+    demanded = f" Its team demands {demands_text(ask.demands)} of what holds its shares." if ask.demands else ""
+    pools = " ".join(f"{pool}: {told.rstrip('.')}." for pool, told in found)
+    return Refusal(
+        Reason.NO_MATCHING_FLAVOR,
+        f"No node pool gives such a share.{demanded} {pools}",
+        (("pools", ", ".join(dict.fromkeys(pool for pool, _ in found))),),
+    )
 
 
 def _held_at_most(inventory: Inventory, workload: Workload) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scheduler.fit.comparison import Option, best_places
 from scheduler.fit.gang import Goal
+from scheduler.fit.spread import spread_places
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Flavor
 from scheduler.model.workload import Assignment, Kind, Phase, Workload, least
 from scheduler.placement.chooser import Chooser
@@ -73,7 +74,8 @@ def _find(
         free = session.constraints.room_for(workload, when) if is_constrained else plan.free[when]
         free = plan.open_to(workload, free, when)
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
-        places = best_places(plan.inventory, seen, goal, options, free, chooser)
+        choose = spread_places if workload.spread and workload.uses_gpus else best_places
+        places = choose(plan.inventory, seen, goal, options, free, chooser)
         if places is None:
             continue
         if workload.kind is not Kind.INFERENCE:

@@ -8,7 +8,7 @@ commands.
 from collections.abc import Sequence
 from typing import Any, Protocol, assert_never
 
-from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
+from scheduler.model.decision import Decision, Evict, EvictReason, Offload, Place, Shrink, Wait
 from scheduler.model.workload import ACTIVE, Phase
 
 
@@ -49,6 +49,8 @@ def becomes(workload: Decided, decision: Decision, at: float) -> dict[str, Any]:
             return _evicted(workload, decision, at)
         case Shrink():
             return {"scaled_at": at}
+        case Offload():
+            return {}
         case Wait(reason=reason, message=message):
             # An explanation is not a change of the workload: the version stays, so that it fences off no other change.
             return {"reason": str(reason), "message": message, "reason_at": at}
@@ -75,12 +77,17 @@ def _placed(workload: Decided, decision: Place, at: float) -> dict[str, Any]:
         "scaled_at": None if is_fresh else at,
         "finishing": False,
         "moving": False,
+        "goes_to": (),
+        "off": (),
+        "role_counts": (),
     }
 
 
 def _evicted(workload: Decided, decision: Evict, at: float) -> dict[str, Any]:
     if workload.phase == Phase.RESERVED:  # nothing runs yet: the reservation is simply given up
         return {"phase": Phase.QUEUED, "after": ()}
+    if decision.reason is EvictReason.REALLOCATED:  # by its own wish: no preemption
+        return {"phase": Phase.CHECKPOINTING, "scaled_at": at, "moving": True}
     # What takes its own GPUs back is no preemptor: the two may push each other out (docs/promises.md, S10).
     by = "" if decision.reason is EvictReason.TAKEN_BACK else decision.by
     return {
@@ -88,4 +95,7 @@ def _evicted(workload: Decided, decision: Evict, at: float) -> dict[str, Any]:
         "preempted_at": (*workload.preempted_at, at),
         "preempted_by": (*workload.preempted_by, by),
         "moving": decision.reason is EvictReason.CONSOLIDATED,
+        "goes_to": (),
+        "off": (),
+        "role_counts": (),
     }

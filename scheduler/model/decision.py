@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scheduler.model.workload import Assignment
+from scheduler.model.workload import Assignment, Weights
 
 
 class Reason(StrEnum):
@@ -39,6 +39,7 @@ class EvictReason(StrEnum):
     PREEMPTED = "Preempted"  # by a higher priority of its own team, or one that it overtook long ago
     RECLAIMED = "Reclaimed"  # by a team that takes its nominal GPUs back
     CONSOLIDATED = "Consolidated"  # moved: a place elsewhere is kept for it, so that room comes in one piece
+    REALLOCATED = "Reallocated"  # moved by its own wish: it is expected to run faster at the places kept for it
     FAIR_SHARE = "FairShare"  # by a team further below its entitlement: both borrow
     TAKEN_BACK = "TakenBack"  # by a service whose sleeping replicas' GPUs it cannot do without; "" if that one left
 
@@ -95,4 +96,19 @@ class Wait:
     numbers: tuple[tuple[str, int | str], ...] = ()
 
 
-Decision = Place | Evict | Shrink | Wait
+@dataclass(frozen=True, slots=True)
+class Offload:
+    """Move the weights of a service's replicas on standby: `to` is TO_HOST, or TO_DEVICE for back again.
+
+    `by` is the gang that needs the memory of their devices; empty when they come back.
+    """
+
+    workload: str
+    version: int
+    ranks: tuple[int, ...]
+    to: Weights
+    by: str = ""
+    message: str = ""
+
+
+Decision = Place | Evict | Shrink | Wait | Offload

@@ -49,4 +49,4 @@ def as_counted(ask: ResourceRequest) -> ResourceRequest:
 def sort_key(ask: ResourceRequest) -> tuple[object, ...]:
     """A total order of shapes."""
     share = (ask.share.guarantee, ask.share.limit, ask.share.memory) if ask.share else (0, 0, 0)
-    return (ask.gpus, *share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models)
+    return (ask.gpus, *share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models, ask.demands)

@@ -91,15 +91,20 @@ def _is_for_all(known: "Workload | None", workload: "Workload") -> bool:
 
 
 def _frees(old: "Workload", new: "Workload") -> bool:
-    """Whether a place it had is given up, or will be."""
+    """Whether a place it had is given up, or will be, or weights of it have moved or are to return."""
     if old.team != new.team or (old.placement and (old.ask, old.roles) != (new.ask, new.roles)):
         return True
-    kept = {(a.rank, a.node, a.gpus, a.leaving) for a in new.placement}
-    return any((a.rank, a.node, a.gpus, a.leaving) not in kept for a in old.placement)
+    kept = {_held(a) for a in new.placement}
+    return any(_held(a) not in kept for a in old.placement)
+
+
+def _held(a: "Assignment") -> tuple[object, ...]:
+    return a.rank, a.node, a.gpus, a.leaving, a.weights, bool(a.weights) and a.asleep_at is None
 
 
 def _conditions(workload: "Workload") -> tuple[object, ...]:
     """What others may ask of it while it holds something."""
     if not workload.placement:
         return (workload.moving,)
-    return (workload.moving, workload.priority, workload.preemptible, workload.gang, workload.checkpoint_interval)
+    wish = workload.goes_to, workload.off, workload.role_counts
+    return (workload.moving, wish, workload.priority, workload.preemptible, workload.gang, workload.checkpoint_interval)

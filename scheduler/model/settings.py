@@ -46,6 +46,9 @@ class Settings:
     lend_after_seconds: float = (
         30.0  # a replica on standby is lent to a gang no sooner: until then it may be woken again
     )
+    harvest: bool = (
+        True  # elastic gangs get workers beside shares, in the time that these leave (preemption/harvest.py)
+    )
     max_moves: int = 4  # workloads moved to other places in one round, to make room that is in one piece
     max_move_scenarios: int = 12  # sets of moves tried in one round, a quarter of them for one claimant
     max_victims: int = 64  # sets of victims tried for one claimant: bounds the time of a round

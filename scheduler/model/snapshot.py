@@ -11,9 +11,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpushare.gpu import WHOLE
+from gpushare.backends.catalogue import demands_text, unmet
+from gpushare.backends.gives import Device, NotGiven, part
+from gpushare.gpu import WHOLE, Enforcer, Share
 from scheduler.model.applied import becomes, leaves
-from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.model.decision import Decision, Evict, Offload, Place, Shrink, Wait
 from scheduler.model.demand import NO_DEMAND, Demand
 from scheduler.model.history import UNKNOWN, History
 from scheduler.model.partial_cycle import PartialCycle
@@ -23,6 +25,7 @@ from scheduler.model.workload import Assignment, Phase, Workload
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+MAX_KEPT = 10_000  # shares of which it is remembered which nodes give them
 IDLE, FUTURE_IDLE = 0, 1  # first axis of Columns: what is idle now; once all that leaves has left (as in Volcano)
 COMPUTE, MEMORY = 0, 1  # second axis: milli-GPU or 1/1000 core; MiB
 
@@ -47,6 +50,7 @@ class Node:
     takes_whole: bool = True  # whether new work with whole GPUs may go there
     takes_shares: bool = True  # likewise shares
     enforces_limits: bool = True  # whether something on it holds a share to its limit; the scheduler does not ask
+    enforcer: str = ""  # what holds its shares to their parts, of Enforcer; of a node as observed: what its label names
 
     @property
     def is_usable(self) -> bool:
@@ -99,6 +103,42 @@ class Inventory:
     def takes_shares(self) -> Bools:
         """Shape [N]: nodes whose GPUs may be shared."""
         return np.array([n.takes_shares for n in self.nodes], dtype=np.bool_)
+
+    def gives(self, share: Share, demands: tuple[str, ...]) -> Bools:
+        """Shape [N]: nodes whose back-end can give this share, and guarantees all that is demanded of it."""
+        found = self._given.get((share, demands))
+        if found is None:
+            known = {kind: self._refused(kind, share, demands) is None for kind in set(self._share_kinds)}
+            found = np.array([known[kind] for kind in self._share_kinds], dtype=np.bool_)
+            if len(self._given) < MAX_KEPT:
+                self._given[share, demands] = found
+        return found
+
+    def refusals(self, share: Share, demands: tuple[str, ...], among: Bools) -> list[tuple[str, str]]:
+        """Why the back-ends of these nodes (shape [N]) do not give a share: (pool, sentence) once each, sorted."""
+        found = set()
+        for at in np.flatnonzero(among).tolist():
+            if told := self._refused(self._share_kinds[at], share, demands):
+                found.add((self.nodes[at].pool, told))
+        return sorted(found)
+
+    @cached_property
+    def _share_kinds(self) -> tuple[tuple[str, str, int], ...]:
+        """By node: back-end, model and memory of its GPUs, by which it gives a share or not."""
+        return tuple((n.enforcer, n.model, n.gpu_memory) for n in self.nodes)
+
+    @cached_property
+    def _given(self) -> dict[tuple[Share, tuple[str, ...]], Bools]:
+        return {}
+
+    @staticmethod
+    def _refused(kind: tuple[str, str, int], share: Share, demands: tuple[str, ...]) -> str | None:
+        name, model, memory = kind
+        enforcer = Enforcer(name or Enforcer.ADVISORY)
+        if lacks := unmet(enforcer, demands):
+            return f"shares are enforced by {enforcer}, not with {demands_text(lacks)}"
+        told = part(enforcer, share, Device(model, memory))
+        return told.sentence if isinstance(told, NotGiven) else None
 
     @cached_property
     def healthy_milli(self) -> dict[str, int]:
@@ -198,9 +238,9 @@ class Columns:
         at = inventory.index.get(worker.node)
         if at is None:
             return
-        ask = workload.ask if not workload.roles else workload.ask_of(worker.rank)
-        self.node[when, COMPUTE, at] += sign * ask.cpu_milli
-        self.node[when, MEMORY, at] += sign * ask.memory
+        cpu_milli, host_memory = workload.on_node(worker)
+        self.node[when, COMPUTE, at] += sign * cpu_milli
+        self.node[when, MEMORY, at] += sign * host_memory
         first, after = int(inventory.offset[at]), int(inventory.offset[at + 1])
         milli, memory = workload.on_device(worker)
         if worker.gpus == inventory.whole_node[at]:  # most of large gangs: one sum instead of one a device
@@ -304,8 +344,10 @@ def applied(workload: Workload, decision: Decision, at: float) -> Workload:
     return replace(workload, placement=_places(workload, decision), version=workload.version + 1, **fields)
 
 
-def _places(workload: Workload, decision: Place | Evict | Shrink) -> tuple[Assignment, ...]:
+def _places(workload: Workload, decision: Place | Evict | Shrink | Offload) -> tuple[Assignment, ...]:
     """The places that it has then."""
+    if isinstance(decision, Offload):
+        return tuple(replace(a, weights=decision.to) if a.rank in decision.ranks else a for a in workload.placement)
     if isinstance(decision, Place):
         workers = (replace(a, reserved=bool(decision.after)) for a in decision.workers)
         return tuple(sorted((*workload.placement, *workers), key=lambda a: a.rank))

@@ -85,7 +85,8 @@ class ResourceRequest:
     """What one worker needs: whole GPUs, or a share of one, or neither (CPU-only).
 
     cpu_milli is 1/1000 core, memory and gpu_memory (least memory of each whole device) are MiB.
-    models lists the GPU models allowed; empty means any.
+    models lists the GPU models allowed; empty means any. demands is what holds a share, as its team demands it: words
+    of `gpushare.backends.catalogue.DEMANDS`.
     """
 
     gpus: int = 0
@@ -94,6 +95,7 @@ class ResourceRequest:
     cpu_milli: int = 0
     memory: int = 0
     models: tuple[str, ...] = ()
+    demands: tuple[str, ...] = ()
 
     @property
     def milli(self) -> int:
@@ -133,6 +135,7 @@ class Role:
     count: int = 1
 
 
+GPU, *_ = SPREADS = ("gpu", "node", "rack", "zone")
 MAIN_ROLE = "worker"  # of those that `Workload.ask` and `Workload.gang` describe
 
 
@@ -144,13 +147,31 @@ class Topology:
     prefer: Level | None = None
 
 
+class Weights(StrEnum):
+    """Where the weights of a replica are: on its device, in its node's memory, or on their way between the two.
+
+    FIXED: on the device for good, as its server did not move them when it was told to.
+    """
+
+    DEVICE = ""
+    TO_HOST = "ToHost"
+    HOST = "Host"
+    TO_DEVICE = "ToDevice"
+    FIXED = "Fixed"
+
+
+ON_DEVICE = frozenset({Weights.DEVICE, Weights.FIXED})  # a replica answers at once
+IN_HOST = frozenset({Weights.TO_HOST, Weights.HOST, Weights.TO_DEVICE})  # they take memory of the node
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """One worker's place: its node and the device indices there.
 
     leaving = its pod is being stopped; reserved = the place is fixed but not free yet (`Place.after`). asleep_at = when
-    a replica went on standby: it is loaded, but no request comes to it (None: it serves). lender = the service whose
-    sleeping replica has the device that a gang's worker runs on: in all accounts it is the lender's, but for memory.
+    a replica went on standby: it is loaded, but no request comes to it (None: it serves). lender = what has the device
+    of a gang's worker in all accounts but for memory: a service's sleeping replica, or a share beside which it is.
+    weights = where those of a replica on standby are.
     """
 
     rank: int
@@ -160,6 +181,7 @@ class Assignment:
     reserved: bool = False
     asleep_at: float | None = None
     lender: str = ""
+    weights: Weights = Weights.DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +227,17 @@ class Workload:
     deadline: float | None = None  # a training that still waits then expires
     scaled_at: float | None = None  # when this attempt was last given more workers or lost some by a decision
     finishing: bool = False  # one of its workers is done: it does not grow any more
-    moving: bool = False  # was consolidated: a place is kept for it until it starts again
+    moving: bool = False  # leaves for another place, which is kept for it until it starts again
     roles: tuple[Role, ...] = ()  # further pod sets
     awake: int | None = None  # of a service with standby: how many of its replicas are to serve; None: all
     standby: int = 0  # replicas that it keeps loaded beyond those, as far as its most allow
+    # A running training that would run elsewhere: so many workers on each node, most first, and on none of these.
+    goes_to: tuple[int, ...] = ()
+    off: tuple[str, ...] = ()
+    spread: str = ""  # a service: over what its replicas are to be spread, of SPREADS; empty: they are packed
+    offloads: bool = False  # a service: the weights of its replicas on standby may wait in the memory of their nodes
+    role_counts: tuple[int, ...] = ()  # with goes_to: how many of each of its roles are to be there; empty: as now
+    asynchronous: bool = False  # its workers do not wait for each other in each step
 
     @property
     def is_waiting(self) -> bool:
@@ -247,7 +276,7 @@ class Workload:
         return self.ask
 
     def milli_of(self, worker: Assignment) -> int:
-        """Milli-GPU that this worker holds, as quota counts it: none on a device that a service lends."""
+        """Milli-GPU that this worker holds, as quota counts it: none on a device that is lent."""
         if worker.lender:
             return 0
         return self.ask.milli if not self.roles else self.ask_of(worker.rank).milli
@@ -255,7 +284,15 @@ class Workload:
     def on_device(self, worker: Assignment) -> tuple[int, int]:
         """Milli-GPU and MiB that this worker takes of each device it holds."""
         ask = self.ask if not self.roles else self.ask_of(worker.rank)
-        return (0, ask.gpu_memory) if worker.lender else ask.on_device
+        if worker.lender:
+            return 0, ask.gpu_memory
+        return ask.on_device if worker.weights != Weights.HOST else (ask.on_device[0], 0)
+
+    def on_node(self, worker: Assignment) -> tuple[int, int]:
+        """1/1000 cores and MiB that this worker takes of its node, its weights included while they are there."""
+        ask = self.ask if not self.roles else self.ask_of(worker.rank)
+        more = ask.on_device[1] if worker.weights in IN_HOST else 0
+        return ask.cpu_milli, ask.memory + more
 
     def role_of(self, rank: int) -> tuple[str, int]:
         """The role of the member with this rank, and its number within the role, from 0."""

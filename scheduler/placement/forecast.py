@@ -65,4 +65,5 @@ def _nodes(snapshot: Snapshot, ask: ResourceRequest) -> Bools:
     if not ask.milli:
         return inventory.usable
     of_model = np.array([not ask.models or n.model in ask.models for n in inventory.nodes], dtype=np.bool_)
-    return inventory.usable & of_model & (inventory.gpu_memory >= ask.min_memory)
+    given = inventory.gives(ask.share, ask.demands) if ask.share else True
+    return inventory.usable & of_model & given & (inventory.gpu_memory >= ask.min_memory)

@@ -1,4 +1,4 @@
-"""Workers on the GPUs of services' sleeping replicas give them back: to a replica that wakes, or when it leaves.
+"""Workers on the GPUs of others give them back: to a replica that wakes, or when what lent them leaves.
 
 A gang gives what it has beyond its minimum, and goes on. Less than that it never has: then, or if the worker at which
 it meets would go, it saves its work and leaves as a whole, and is queued again.
@@ -8,13 +8,14 @@ from collections.abc import Collection
 
 from scheduler.model.decision import Evict, EvictReason, Shrink
 from scheduler.model.mention import counted, mention
+from scheduler.model.sharing import is_on_part
 from scheduler.model.terms import of_evict
 from scheduler.model.workload import Assignment, Workload, staying
 from scheduler.state.session import Session
 
 
 def take_back(session: Session) -> None:
-    """Have those workers leave that are on the device of a replica which has left, leaves or serves again."""
+    """Have those workers leave that are on the device of a replica or share which has left, leaves or serves again."""
     plan = session.plan
     for uid in sorted(plan.ledger.borrowing):
         gang = plan.workload(uid)
@@ -30,7 +31,7 @@ def take_back(session: Session) -> None:
             plan.shrink(gang, ranks, "", message)
         else:
             why = f"{mention(lender)} has left the GPU that it lent, or uses it itself"
-            plan.evict(gang, EvictReason.TAKEN_BACK, "", _leaves(gang, why))
+            plan.evict(gang, EvictReason.TAKEN_BACK, "", leaves(gang, why))
 
 
 def goes_on_without(gang: Workload, ranks: Collection[int]) -> bool:
@@ -49,20 +50,31 @@ def to_give(gang: Workload) -> frozenset[int]:
 def given_back(gang: Workload, ranks: Collection[int], lender: str, at: float) -> Shrink | Evict:
     """What these workers' leaving for their lender, whose replicas wake, means for the gang."""
     if not goes_on_without(gang, ranks):
-        message = _leaves(gang, f"{mention(lender)} needs the GPUs that it lent")
+        message = leaves(gang, f"{mention(lender)} needs the GPUs that it lent")
         return Evict(gang.id, gang.version, EvictReason.TAKEN_BACK, lender, message, of_evict(gang, at))
     left = len(staying(gang)) - len(ranks)
     message = f"Gives {counted(len(ranks), 'worker')} back to {mention(lender)}, whose GPU it was; goes on with {left}."
     return Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by=lender)
 
 
-def _leaves(gang: Workload, why: str) -> str:
+def leaves(gang: Workload, why: str) -> str:
+    """What a gang is told that leaves as a whole."""
     return f"Saves its work and leaves: {why}, and it runs with no fewer than {counted(gang.gang.min, 'worker')}."
 
 
 def _is_lent(session: Session, worker: Assignment) -> bool:
-    """Whether the replica whose device this worker has is there and asleep."""
+    """Whether what lent the device is there: a replica that is asleep, or a share that leaves time on it."""
     lender = session.plan.snapshot.workloads.get(worker.lender)
-    there = session.plan.workload(lender.id).placement if lender is not None else ()
-    same = (a for a in there if (a.node, a.gpus) == (worker.node, worker.gpus))
-    return any(a.asleep_at is not None and not a.leaving for a in same)
+    if lender is None:
+        return False
+    there = session.plan.workload(lender.id).placement
+    stays = [a for a in there if (a.node, a.gpus) == (worker.node, worker.gpus) and not a.leaving]
+    if is_on_part(lender):
+        at = session.plan.inventory.index.get(worker.node)
+        return (
+            bool(stays)
+            and session.settings.harvest
+            and at is not None
+            and session.plan.inventory.nodes[at].enforces_limits
+        )
+    return any(a.asleep_at is not None for a in stays)

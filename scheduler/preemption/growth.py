@@ -20,6 +20,7 @@ from scheduler.fit.capacity import Refusal, allowed_nodes, per_node
 from scheduler.fit.claim import fits, quota_room
 from scheduler.fit.gang import Goal, find_places
 from scheduler.fit.locality import domain_of_node
+from scheduler.fit.shaped import all_but
 from scheduler.model.decision import Reason
 from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Bools, Flavor
 from scheduler.model.workload import Assignment, Level, ResourceRequest, Workload, least, most, staying
@@ -108,6 +109,15 @@ class Growth:
             return f"Team {gang.team} may not use more GPUs of its kind now."
         return self._find(wants, spot, room)
 
+    def has_room_off(self, gang: Workload, few: int) -> bool:
+        """Whether it could grow by so many workers off the nodes that it asks to leave, once it gave these up."""
+        spot = self.spot(gang)
+        if spot is None or self.resting(replace(gang, gang=replace(gang.gang, count=len(staying(gang)) + few))):
+            return False
+        within = spot.near & ~self.usable_by_others & all_but(self._plan.inventory, gang.off)
+        free = self._free_for(gang)
+        return find_places(self._plan.inventory, gang, Goal(few, few), free, spot.flavor, within) is not None
+
     def beside(self, gang: Workload, spot: Spot, few: int) -> Places:
         """At most so many places for a gang that waits, if the rest of it is elsewhere: where a gang could grow."""
         wants = replace(gang, gang=replace(gang.gang, count=few))
@@ -154,7 +164,7 @@ class Growth:
     def _find(self, wants: Workload, spot: Spot, room: int) -> Places | str:
         key = _key(wants, spot)
         if key not in self._full:
-            within = spot.near & ~self._usable_by_others
+            within = spot.near & ~self.usable_by_others & all_but(self._plan.inventory, wants.off)
             goal, free = Goal(1, room), self._free_for(wants)
             if places := find_places(self._plan.inventory, wants, goal, free, spot.flavor, within):
                 kept = self._beside_claimants(wants, places)
@@ -181,7 +191,7 @@ class Growth:
         return self._plan.open_to(gang, self._session.constraints.room_beside_all(IDLE), IDLE)
 
     @cached_property
-    def _usable_by_others(self) -> Bools:
+    def usable_by_others(self) -> Bools:
         """Nodes with room for a worker of a claimant that waits and could start, now or once others left. Shape [N].
 
         It may wait for its turn, or for nothing but a planned start of another one, which it would delay. What does
@@ -237,7 +247,7 @@ def _key(gang: Workload, spot: Spot) -> Key:
     """Equal for gangs whose further workers fit on the same places."""
     whose = gang.team if has_share(gang) else ""  # beside whose shares it may lie
     kind = spot.flavor and (spot.flavor.pool, spot.flavor.model)
-    return gang.ask, whose, kind, gang.topology.require, spot.domain
+    return gang.ask, whose, kind, gang.topology.require, spot.domain, gang.off
 
 
 def _first_worker(gang: Workload) -> Assignment:

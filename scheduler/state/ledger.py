@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.snapshot import Bools, Ints, Inventory, Snapshot
-from scheduler.model.workload import ACTIVE, Kind, Phase, Workload, can_grow, can_shrink, surplus
+from scheduler.model.workload import ACTIVE, Kind, Phase, Weights, Workload, can_grow, can_shrink, surplus
 from scheduler.quota.tree import Tree, Usage
 from scheduler.state.pending import PendingQueue
 from scheduler.state.slots import Slotted
@@ -28,7 +28,7 @@ MAY_LEAVE, MOVABLE, SERVICE, HOLDS, RUNS = range(
 )  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
     "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "lending", "growable",
-    "preempted", "team_number", "borrowing", "sleeping",
+    "preempted", "team_number", "borrowing", "sleeping", "wishing", "offloaded",
 )  # fmt: skip
 MAX_PAIRS = 4000  # changes after which counting anew is as fast
 
@@ -79,6 +79,8 @@ class Ledger(Slotted):
         self.growable: dict[str, Workload] = {}  # elastic gangs that run with fewer workers than they can use
         self.borrowing: dict[str, Workload] = {}  # have workers on the devices of sleeping replicas
         self.sleeping: dict[str, Workload] = {}  # services with replicas asleep
+        self.wishing: dict[str, Workload] = {}  # run and ask for other places
+        self.offloaded: dict[str, Workload] = {}  # services with weights in the memory of nodes
         self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
         self.team_number: dict[str, int] = {}
         size = max(64, len(snapshot.workloads))
@@ -143,7 +145,8 @@ class Ledger(Slotted):
         if uid in self.waiting and uid not in self.gated:
             self._want(workload, -1)
         others = self.holding, self.unsettled, self.moving, self.elastic, self.lending, self.growable, self.preempted
-        for kept in (self.waiting, self.gated, self.again, *others, self.borrowing, self.sleeping):
+        rare = self.borrowing, self.sleeping, self.offloaded, self.wishing
+        for kept in (self.waiting, self.gated, self.again, *others, *rare):
             kept.pop(uid, None)
         slot = self._give_back(uid)
         if slot is None:
@@ -163,8 +166,7 @@ class Ledger(Slotted):
         if workload.phase is Phase.RESERVED or any(a.leaving or a.reserved for a in workload.placement):
             self.unsettled[uid] = workload
         self._note_elastic(workload)
-        if workload.awake is not None and any(a.asleep_at is not None for a in workload.placement):
-            self.sleeping[uid] = workload
+        self._note_standby(workload)
         if workload.preempted_by:
             self.preempted[uid] = workload
         slot = self._take_slot(workload)
@@ -180,6 +182,14 @@ class Ledger(Slotted):
             self.borrowing[workload.id] = workload
         if can_grow(workload):
             self.growable[workload.id] = workload
+        if workload.goes_to and workload.phase is Phase.RUNNING:
+            self.wishing[workload.id] = workload
+
+    def _note_standby(self, workload: Workload) -> None:
+        if workload.awake is not None and any(a.asleep_at is not None for a in workload.placement):
+            self.sleeping[workload.id] = workload
+        if any(a.weights == Weights.HOST for a in workload.placement):
+            self.offloaded[workload.id] = workload
 
     def _note_waiting(self, workload: Workload) -> None:
         uid = workload.id
@@ -215,15 +225,12 @@ class Ledger(Slotted):
         for slot, w in added:
             if self.slots[slot] is not w:
                 continue  # was changed once more
-            ask = w.ask
             for worker in w.placement:
                 node = inventory.index.get(worker.node)
                 if node is None or worker.leaving:
                     continue
-                if w.roles:
-                    ask = w.ask_of(worker.rank)
                 milli, memory = w.on_device(worker)
-                hosts.append((slot, node, ask.cpu_milli, ask.memory, max(1, w.milli_of(worker)), worker.rank))
+                hosts.append((slot, node, *w.on_node(worker), max(1, w.milli_of(worker)), worker.rank))
                 first, after = int(offset[node]), int(offset[node + 1])  # a node may come back with fewer devices
                 found = (first + index for index in worker.gpus if first + index < after)
                 devices += [(slot, device, milli, memory, worker.rank) for device in found]

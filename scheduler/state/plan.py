@@ -12,15 +12,15 @@ from typing import Protocol
 import numpy as np
 
 from gpushare.gpu import WHOLE
-from scheduler.model.decision import Evict, EvictReason, Place, Shrink
+from scheduler.model.decision import Evict, EvictReason, Offload, Place, Shrink
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Columns, Ints, Snapshot, applied
 from scheduler.model.terms import of_evict, of_place
-from scheduler.model.workload import Assignment, Phase, Workload, with_standby
+from scheduler.model.workload import Assignment, Phase, Weights, Workload, with_standby
 from scheduler.state.free import Free, free_of, is_idle
 from scheduler.state.ledger import Ledger
 from scheduler.state.tenants import Tenants, has_share
 
-Change = Place | Evict | Shrink
+Change = Place | Evict | Shrink | Offload
 
 
 class Follower(Protocol):
@@ -118,6 +118,10 @@ class Plan:
     def shrink(self, gang: Workload, ranks: Iterable[int], by: str, message: str = "") -> None:
         """Make some workers of an elastic gang leave."""
         self._apply(Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by))
+
+    def offload(self, service: Workload, ranks: Iterable[int], to: Weights, by: str, message: str) -> None:
+        """Have the weights of sleeping replicas moved to their node's memory, or back."""
+        self._apply(Offload(service.id, service.version, tuple(sorted(ranks)), to, by, message))
 
     def repeat(self, decision: Change) -> None:
         """Decide what a plan of the same world decided."""
@@ -233,14 +237,13 @@ class Plan:
             return 0, 0
         name = self.inventory.nodes[node].name
         waiters = [w for w in self.reserved.values() if any(a.node == name for a in w.placement)]
-        leavers = [w for w in self.leaving.values() if any(w.id not in r.after for r in waiters)]
+        leavers = [w for w in self.leaving.values() if any(w.id not in (r.id, *r.after) for r in waiters)]
         gpu = np.zeros((2, self.inventory.nodes[node].gpus), dtype=np.int64)
         host = np.zeros(2, dtype=np.int64)
         for leaver in leavers:
             for worker in leaver.placement:
                 if worker.leaving and worker.node == name:
-                    ask = leaver.ask_of(worker.rank)
-                    host += (ask.cpu_milli, ask.memory)
+                    host += leaver.on_node(worker)
                     at = [index for index in worker.gpus if index < gpu.shape[1]]
                     milli, memory = leaver.on_device(worker)
                     gpu[COMPUTE, at] += milli

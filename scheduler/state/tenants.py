@@ -1,5 +1,7 @@
 """Whose shares lie on each GPU: a share goes beside those of another team only where both teams allow it.
 
+A gang's worker on a GPU that others lend counts like a share.
+
 Sums that follow a plan by difference, so that undoing a change is its exact inverse.
 """
 
@@ -53,7 +55,7 @@ class Tenants:
         return np.zeros((2, len(self._inventory.node_of)), dtype=np.int64)
 
     def _count(self, workload: Workload, sign: int) -> None:
-        if not workload.placement or not has_share(workload):
+        if not workload.placement or not (has_share(workload) or any(a.lender for a in workload.placement)):
             return
         index, offset = self._inventory.index, self._inventory.offset
         sums = [self._all, self._of.setdefault(workload.team, self._none())]
@@ -61,7 +63,7 @@ class Tenants:
             sums.append(self._guarded)
         for worker in workload.placement:
             node = index.get(worker.node)
-            if node is None or not workload.ask_of(worker.rank).share:
+            if node is None or not (worker.lender or workload.ask_of(worker.rank).share):
                 continue
             first, after = int(offset[node]), int(offset[node + 1])  # a node may come back with fewer devices
             devices = [first + gpu for gpu in worker.gpus if first + gpu < after]

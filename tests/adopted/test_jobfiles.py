@@ -140,3 +140,52 @@ def test_how_an_object_ended_is_what_its_conditions_say(type_: str, value: str, 
     conditions = [{"type": type_, "status": value, "reason": "Because", "message": "It is so."}]
     found = status.end_of(owner({**job("a"), "status": {"conditions": conditions}}))
     assert (found and found.has_succeeded) == has_succeeded
+
+
+SHARES = (
+    {"labels": {"sharedgpu/gpu_request": "0.3", "sharedgpu/gpu_limit": "0.8", "sharedgpu/gpu_mem": "1073741824"}},
+    {"annotations": {"kubeshare/gpu_request": "0.3", "kubeshare/gpu_limit": "0.8", "kubeshare/gpu_mem": "1073741824"}},
+)
+
+
+def shared(metadata: dict[str, Any], **resources: Any) -> dict[str, Any]:
+    container = {"name": "a", "image": "a", **({"resources": {"limits": resources}} if resources else {})}
+    return job("a", template={"metadata": metadata, "spec": {"containers": [container], "restartPolicy": "Never"}})
+
+
+@pytest.mark.parametrize("metadata", SHARES)
+def test_the_words_of_sharepods_ask_for_a_share(metadata: dict[str, Any]) -> None:
+    found = file(shared(metadata))["resources"]
+    assert found == {
+        "cpu": "1000m", "memory": "2048Mi", "gpu_share": {"guarantee": 0.3, "limit": 0.8, "memory": "1024Mi"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"gpu_limit": "1"}, "sharedgpu/gpu_request is missing"),
+        ({"gpu_request": "0.3"}, "sharedgpu/gpu_mem is missing"),
+        ({"gpu_request": "0", "gpu_mem": "1073741824"}, "Give at least 0.001"),
+        ({"gpu_request": "0.5", "gpu_limit": "0.3", "gpu_mem": "1073741824"}, "gpu_limit is 0.3. Give 0.5 to 1."),
+        ({"gpu_request": "0.5", "gpu_limit": "2", "gpu_mem": "1073741824"}, "gpu_limit is 2. Give 0.5 to 1."),
+        ({"gpu_request": "half", "gpu_mem": "1"}, "gpu_request is half. Give a number."),
+        ({"gpu_request": "NaN", "gpu_mem": "1"}, "Give a number that is not below 0."),
+        ({"gpu_request": "0.5", "gpu_mem": "0"}, "gpu_mem is 0."),
+        ({"gpu_request": "1.5", "gpu_mem": "1"}, "Give a part of one GPU, or whole GPUs."),
+        ({"gpu_request": "2"}, "asks for 2 whole GPUs. Ask for nvidia.com/gpu instead."),
+    ],
+)
+def test_what_of_sharepods_is_no_share_is_refused_with_the_fix(words: dict[str, str], told: str) -> None:
+    with pytest.raises(UnfitError, match=r"^spec\.template\.metadata") as refused:
+        file(shared({"labels": {f"sharedgpu/{key}": text for key, text in words.items()}}))
+    assert told in str(refused.value)
+
+
+def test_a_share_and_whole_gpus_in_one_pod_are_refused() -> None:
+    with pytest.raises(UnfitError, match="Leave out one of the two"):
+        file(shared(SHARES[0], **{"nvidia.com/gpu": "1"}))
+
+
+def test_other_words_with_such_a_prefix_ask_for_nothing() -> None:
+    assert file(shared({"labels": {"sharedgpu/group_name": "g"}}))["resources"]["gpus"] == 0

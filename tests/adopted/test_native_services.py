@@ -167,6 +167,7 @@ def test_another_image_is_rolled_out_by_its_deployment_and_undone_again(native: 
     service = Workload.objects.get(uid=uid)
     amending.patch(workload=service, changes={"image": "registry.example/chat:2"}, version=None, actor="ada")
     native.until(lambda: images() == {"registry.example/chat:2"} and native.settled(uid, 1), "the new image")
+    native.until(lambda: "RolledOut" in native.rig.story(uid), "what its history says")
     service.refresh_from_db()
     assert (service.revision, service.rollout, service.surge) == (2, None, 0)
     assert (service.workers_min, service.workers_max) == (1, 4)

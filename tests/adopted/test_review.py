@@ -128,6 +128,27 @@ def test_a_pod_without_a_gpu_is_shown_none() -> None:
     assert env == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
 
 
+def test_a_pod_with_the_words_of_sharepods_is_a_share() -> None:
+    body = bare_pod()
+    del body["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+    words = {"kubeshare/gpu_request": "0.3", "kubeshare/gpu_limit": "0.8", "kubeshare/gpu_mem": "1073741824"}
+    allowed, _, made = pod(spec=body["spec"], metadata={"annotations": words, "labels": {"sharedgpu/group_name": "g"}})
+    assert allowed
+    noted = made["metadata"]["annotations"]
+    assert {key: noted[f"internal.weft.dev/{key}"] for key in ("milli", "limit", "gpu-memory")} == {
+        "milli": "300", "limit": "800", "gpu-memory": "1024",
+    }  # fmt: skip
+    assert not [key for key in noted if key.startswith("kubeshare/")]
+    assert made["metadata"]["labels"]["sharedgpu/group_name"] == "g"
+    env = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in made["spec"]["containers"][0]["env"]}
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "metadata.annotations['internal.weft.dev/device']"
+    assert env["WEFT_GPU_MEMORY_MIB"] == "metadata.annotations['internal.weft.dev/gpu-memory']"
+    assert made["spec"]["tolerations"][0]["key"] == "nvidia.com/gpu"
+    allowed, message, _ = pod(metadata={"annotations": {"kubeshare/gpu_request": "x"}})
+    assert not allowed
+    assert "kubeshare/gpu_request is x. Give a number." in message
+
+
 @pytest.mark.parametrize(
     ("top", "said"),
     [

@@ -128,11 +128,14 @@ def test_what_the_law_was_not_made_for_keeps_its_objective_while_load_rises_and_
 
 @pytest.mark.parametrize("profile", OURS)
 def test_a_step_to_three_times_the_load_is_late_for_minutes(profile: str) -> None:
-    """Detection, a cold start and steps of half as many replicas: about one request in sixteen of two hours is late."""
+    """Detection, a cold start and steps of half as many replicas: about one request in sixteen of two hours is late.
+
+    Of replicas that batch there are more than the slots ask for, so a step is late for less.
+    """
     rate = {"base": 1.3 * named(profile).max_per_second, "amplitude": 0.0, "burst": 3.0, "burst_part": 0.1}
     loop = Loop(rate, replicas=3, most=12, profile=profile)
     loop.run(7200.0)
-    assert 0.92 < loop.attained(STARTED) < 0.99, loop.changes
+    assert 0.92 < loop.attained(STARTED) < 0.995, loop.changes
     minutes = [s for s in loop.samples if s.at > START + STARTED and (s.over or 0) > 0.05 * (s.requests or 1)]
     assert ROUND * len(minutes) < 600.0  # two bursts of five minutes each
 

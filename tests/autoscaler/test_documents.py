@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from autoscaler import law, sla, trend
+from autoscaler import crowding, law, sla, trend
 from autoscaler.bottleneck import constants as bottleneck
 from autoscaler.experiment import experiment, verdict
 from autoscaler.law import ALONE, STANDBY
@@ -37,17 +37,20 @@ def alerts() -> str:
 
 
 STARTS = f"{word(round(law.fall_window(law.Terms(1.0, 1.0, ALONE))))} starts"
+MINUTES = f"{law.PATIENT / 60:g} minutes"
 SAID = {
     "K": f"| K | `wait_ratio` | {ALONE.part} | {STANDBY.part} |",
     "tail": f"| tail | `tail` | {ALONE.tail} | {STANDBY.tail} |",
     "ahead": f"| `horizon_seconds` | a replica's start + {ALONE.horizon:g} s | {STANDBY.horizon:g} s |",
     "queue": f"| `queue_seconds` | {ALONE.queue_seconds:g} s | {STANDBY.queue_seconds:g} s |",
     "window": f"| `fall_seconds` ({ALONE.fall:g}: {STARTS}) | {STARTS} of a replica | {STANDBY.fall:g} s |",
-    "rate": f"the shortest of {law.SHORTEST:g} to {law.LONGEST:g} s with {law.MANY} of them; "
-    f"with a clear trend ({trend.CLEAR:g} standard errors)",
+    "rate": f"the shortest of {law.SHORTEST:g} to {STANDBY.longest:g} s ({ALONE.longest:g} s without standby) with "
+    f"{law.MANY} of them; with a clear trend ({trend.CLEAR:g} standard errors)",
     "young": f"first {ALONE.young:g} s, nor in the {STANDBY.young:g} s after a gap of more than {ALONE.gap:g} s",
-    "patience": f"within {law.SOON:g} windows, or within an hour by one replica or a tenth of them, "
-    f"the window is {law.PATIENCE:g} times as long",
+    "patience": f"within {law.SOON:g} windows, or within {MINUTES} by one replica or a tenth of them, the window is "
+    f"{law.PATIENCE:g} times as long from then on, at most {MINUTES}, "
+    f"or {law.PATIENT_LARGE / 60:g} where the rise is larger than that; a fall that holds for {MINUTES}",
+    "crowding": f"{crowding.CLEAR:g} standard errors, {crowding.CLEAR_LATE:g} where requests are late",
     "start": f"`start_seconds` ({Settings().start_seconds:g}) before that",
     "alerts": alerts(),
     "silence": f"none was measured in the last {sla.SILENT_SECONDS / 60:g} minutes",
@@ -62,7 +65,7 @@ def test_the_objectives_name_the_numbers_of_the_code(what: str) -> None:
 
 
 def test_the_hours_and_parts_of_the_budget_in_the_sentences_are_those_of_the_code() -> None:
-    assert (law.HOUR, sla.ALERTS[0].long_seconds) == (3600.0, 3600.0)
+    assert sla.ALERTS[0].long_seconds == 3600.0
     window = 28 * 86_400.0
     used = [alert.burn_rate * alert.long_seconds / window for alert in sla.ALERTS]
     assert used == [pytest.approx(0.02, abs=0.002), pytest.approx(0.05, abs=0.005)]
@@ -112,7 +115,7 @@ def test_the_reallocation_names_the_numbers_of_the_code() -> None:
         "at most {}, {} or {} GPUs on a node".format(*c.together),
         f"{cpu[0]:g}, {cpu[1]:g} and {cpu[2]:g} times",
         "{}, {} or {} more or fewer |".format(*servers),
-        "{} or {} more or fewer, where".format(*workers),
+        "{}, {} or {} more or fewer, where".format(*workers),
         f"less than {100 * c.least_gain:g} % faster",
         f"of several within {100 * c.alike:g} % the one that takes least",
         f"- {c.moves} changes were tried",

@@ -175,6 +175,20 @@ def lived(truth: dict[str, float], known: Training, lent: tuple[Observation, ...
     raise AssertionError("it never rests")
 
 
+def test_fewer_workers_are_judged_by_the_examples_they_do_not_by_how_short_their_steps_are() -> None:
+    """Half of them take .7 of the time for a step: less is done."""
+    few = training(freedom=Freedom(can_move=False, workers=(2, 4)))
+    for step, kept in ((0.7, False), (0.35, True)):
+        course, now = Course(allocation("2+2 w4")), allocation("2+2 w4")
+        for at in range(60):
+            took = (1.0 if course.wanted.workers == 4 else step) * (1 + 0.02 * math.sin(at))
+            exchange = 0.6 if course.wanted.workers == 4 else 0.05
+            course, decision = follow(course, Seen(course.wanted, took, exchange), few, (), SHORT)
+            if decision in (Decision.KEEP, Decision.ROLL_BACK):
+                break
+        assert (course.now.workers < now.workers) is kept, step
+
+
 def test_a_training_gets_what_makes_it_faster_and_then_rests() -> None:
     course, said = lived(TRUTH, training())
     assert said == ["change 4", "keep 4"]

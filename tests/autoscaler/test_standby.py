@@ -12,7 +12,7 @@ from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.observed import Signal
 from autoscaler.scale import scale
 from autoscaler.settings import Settings
-from autoscaler.standby import borrowed, rearranged, taken_back
+from autoscaler.standby import borrowed, rearranged, taken_back, wakes_slowly
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Assignment
 from tests.worlds import parse
@@ -141,3 +141,39 @@ def _world(seats: list[tuple[bool, bool, bool]], standby: int, least: int, most:
     service = world.workloads["s1"]
     gang = replace(service.gang, count=max(least, len(seats)), min=least, max=most)
     return world.replace(changed=[replace(service, placement=placement, standby=standby, gang=gang, awake=least)])
+
+
+# --- weights in host memory ------------------------------------------------------------------------
+
+ON_HOST = LENT.replace("asleep 1,2,3", "asleep 1,2,3 offloads host 2")  # 2, which is lent to no gang, waits there
+
+
+def test_replicas_with_weights_in_host_memory_wake_last_and_the_decision_says_how_soon() -> None:
+    assert told(ON_HOST, 2) == (5, 2, (2, 3), ()), "1 leaves its device to no borrower, but its borrower's gang goes on"
+    assert told(ON_HOST, 3) == (6, 3, (2,), ())
+    world = parse(ON_HOST)
+    lent = borrowed(world.workloads.values()).get("s1", {})
+    change = rearranged(world.workloads["s1"], Wanted(4, "more came"), (0, 1, 2, 3), lent)
+    assert change is not None
+    assert change.message == (
+        "1 to 4 replicas, 2 on standby: more came. Of those that wake, 2 in 2 s and 1 in 10 s, from host memory."
+    )
+    slower = Settings(host_wake_seconds=25.0)
+    change = rearranged(world.workloads["s1"], Wanted(4, "more came"), (0, 1, 2, 3), lent, slower)
+    assert change is not None
+    assert "1 in 25 s, from host memory" in change.message
+
+
+def test_a_service_with_less_standby_lets_those_go_first_that_would_wake_slowly() -> None:
+    world = SERVICE.replace("standby 3 awake 1", "standby 1 awake 1").replace("asleep 1,2,3", "asleep 1,2,3 host 1")
+    assert told(world, 1) == (2, 1, (2,), (1, 3))
+
+
+def test_the_law_looks_further_ahead_where_the_next_replica_wakes_slowly() -> None:
+    near, far = parse(SERVICE), parse(SERVICE.replace("asleep 1,2,3", "asleep 1,2,3 host 1,2,3"))
+    mixed = parse(ON_HOST)
+    found = [wakes_slowly(world.workloads["s1"], (0, 1, 2, 3)) for world in (near, far, mixed)]
+    assert found == [False, True, False]
+    settings = Settings(wake_seconds=2.0, host_wake_seconds=10.0)
+    assert settings.constants(has_standby=True).horizon == STANDBY.horizon
+    assert settings.constants(has_standby=True, is_slow=True).horizon == STANDBY.horizon + 8.0

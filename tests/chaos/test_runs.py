@@ -31,7 +31,7 @@ KINDS = (
     "Sleep",
 )
 # What a seed may have once or ten times: counted over all seeds, and once at least in fewer.
-RARE = {"Lend": 20, "taken back": 15, "Start on lent": 5}
+RARE = {"Lend": 20, "taken back": 15, "Start on lent": 5, "Offload": 20}
 
 
 @pytest.fixture(scope="module")

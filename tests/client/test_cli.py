@@ -193,8 +193,9 @@ def test_a_canary_with_steps_is_begun_and_says_what_comes_next(signed_in: Script
 def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
     evidence = [{"bottleneck": "input_cpu", "removable": 0.38, "strength": 1.0}]
+    restart = {"seconds": 74.4, "leave_seconds": 12.2, "begin_seconds": 62.2, "own": 2, "lent": 1}
     found = {"bottleneck": "input_cpu", "message": "Its steps wait.", "evidence": evidence, "levels": {"cpu": 0.97},
-             "slow_worker": {"rank": 3, "node": "a-07"}}  # fmt: skip
+             "slow_worker": {"rank": 3, "node": "a-07"}, "restart": restart}  # fmt: skip
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", found)
     change = {"message": "4 cores instead of 1", "status": "rolled_back", "expected": 0.65, "gain": None}
     tried = {"recommended": ["8 cores instead of 4"], "experiments": [change]}
@@ -203,6 +204,8 @@ def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: 
     assert lines[:3] == ["nlp/hello: input_cpu", "  Its steps wait.", "  Worker 3 is on a-07."]
     assert [line.split() for line in lines[4:6]][1] == ["input_cpu", "38%", "100%"]
     assert "CPU of its workers:  97%" in lines
+    parts = "12 s to leave, 62 s to its first step; learned from 2 of its own and 1 of trainings like it."
+    assert f"A restart is taken to cost 74 s: {parts}" in lines
     assert lines[-5:-3] == ["What would make it faster:", "  8 cores instead of 4"]
     assert lines[-1].split() == ["4", "cores", "instead", "of", "1", "rolled", "back", "+65%", "-"]
     assert json.loads(weft("diagnose", "nlp/hello", "-o", "json").out) == {**found, "tried": tried}
@@ -213,10 +216,13 @@ def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: 
     assert [one.body for one in signed_in.sent("PATCH", "/teams/nlp")] == [{"reallocation": "automatic"}]
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/experiments", {"recommended": [], "experiments": []})
     silent = {"bottleneck": None, "message": "Its program reports no steps.", "evidence": [], "levels": None}
+    silent["restart"] = {"seconds": 120.0, "leave_seconds": 20.0, "begin_seconds": 100.0, "own": 0, "lent": 0}
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", silent)
     assert weft("diagnose", "hello").out.splitlines() == [
         "nlp/hello: not known",
         "  Its program reports no steps.",
+        "",
+        "A restart is taken to cost 120 s: 20 s to leave, 100 s to its first step; not measured yet.",
     ]
     signed_in.on("GET", "/workloads", page(CHAT))
     refused = weft("diagnose", "chat")
@@ -312,3 +318,16 @@ def test_the_command_of_a_job_keeps_its_own_flags(signed_in: Scripted, weft: Wef
     signed_in.on("POST", "/workloads", created(HELLO))
     weft(*FLAGS, "--", "run", "--token", "abc", "--url", "x")
     assert signed_in.requests[-1].body["command"] == ["run", "--token", "abc", "--url", "x"]
+
+
+def test_the_slow_workers_of_a_node_are_listed(signed_in: Scripted, weft: Weft) -> None:
+    one = {"uid": None, "team": "nlp", "name": "", "attempt": 1, "rank": 3, "named_at": "2026-01-01T00:00:00Z",
+           "part": 0.25}  # fmt: skip
+    rows = {"node": "a", "trainings": [one | {"name": "fit"}, one]}
+    signed_in.on("GET", "/nodes/a/slow-workers", rows)
+    lines = weft("stragglers", "a").out.splitlines()
+    assert [line.split()[:1] for line in lines] == [["TRAINING"], ["nlp/fit"], ["team"]]
+    assert lines[1].split()[1:3] == ["3", "25%"]
+    assert json.loads(weft("stragglers", "a", "-o", "json").out) == rows
+    signed_in.on("GET", "/nodes/a/slow-workers", {"node": "a", "trainings": []})
+    assert weft("stragglers", "a").out.splitlines() == ["No worker on a was named as slow."]

@@ -201,6 +201,24 @@ def test_why_says_why_no_changes_are_told(signed_in: Scripted, weft: Weft) -> No
     assert weft("why", "hello").out.splitlines()[-1] == "  fifo is in use; preview a job."
 
 
+def test_why_says_what_weft_changed_of_a_training_and_how_to_undo_it(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    changed = {
+        "axis": "workers",
+        "status": "kept",
+        "since": "2026-01-01T00:06:00Z",
+        "message": "It has at most 2 workers\x1b[31m of the 4 that it may have.",
+        "undo": "`weft rollback hello` lets it have more again.",
+    }
+    told = {"phase": "Running", "changed_by_weft": [changed, {**changed, "since": None}]}
+    signed_in.on("GET", f"{AT}/explanation", told)
+    said = weft("why", "hello").out.splitlines()
+    assert "  Changed by Weft, since 2026-01-01T00:06:00Z: It has at most 2 workers" in said[1]
+    assert "\x1b" not in said[1]
+    assert said[2] == "    `weft rollback hello` lets it have more again."
+    assert said[3].startswith("  Changed by Weft: ")
+
+
 def test_logs_of_several_workers_name_the_rank(signed_in: Scripted, weft: Weft) -> None:
     gang = workload(workers={"count": 2, "running": 2})
     lines = [{"at": "2026-01-01T00:00:01Z", "seconds": 1.0, "rank": rank, "text": f"step {rank}"} for rank in (0, 1)]
@@ -313,3 +331,17 @@ def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) ->
     told = "at risk: 40% of the error budget left, burn rate of the last hour 15.2x (1x = on target)"
     assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
     assert json.loads(weft("describe", "chat", "-o", "json").out)["slo"] == slo
+
+
+def test_describe_says_how_soon_replicas_on_standby_answer(signed_in: Scripted, weft: Weft) -> None:
+    chat = workload("chat", "Running", type="inference")
+    told = {"serving": 1, "asleep": 3, "on_host": 1, "lent": 2, "wake_seconds": 2.0, "host_wake_seconds": 10.0}
+    signed_in.on("GET", "/workloads", page(chat))
+    signed_in.on("GET", f"/workloads/{chat['uid']}", {**chat, "spec": {"standby": 2, "standby_memory": "host"}})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/placement", {"attempt": 1, "workers": []})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/events", page())
+    signed_in.on("GET", f"/inferences/{chat['uid']}/slo", {"standing": "met", "budget_left": 1.0, "burn_rate": 0.0})
+    signed_in.on("GET", f"/inferences/{chat['uid']}/revisions", {"revision": 1, "rollout": None, "revisions": []})
+    signed_in.on("GET", f"/inferences/{chat['uid']}/autoscaling", {"standby": told})
+    said = weft("describe", "chat").out
+    assert "1 serve, 3 on standby (2 answer in 2s, 1 in 10s, from host memory), 2 of their GPUs lent" in said

@@ -340,31 +340,3 @@ def test_a_budget_that_is_used_up_already_is_saved_only_with_yes(signed_in: Scri
     first, second = (one.body for one in signed_in.sent("PUT", f"{at}/week"))
     assert first == {"gpu_hours": 50, "is_hard": True, "accept_used_up": False}
     assert second == {"gpu_hours": 50, "is_hard": False, "accept_used_up": True}
-
-
-# --- shares -------------------------------------------------------------------------------------
-
-
-def test_a_teams_sharing_is_switched_and_said(signed_in: Scripted, weft: Weft) -> None:
-    signed_in.on("PATCH", "/teams/nlp", {"name": "nlp", "shares_with_others": True}, {"name": "nlp"})
-    assert weft("sharing", "nlp", "on").out == (
-        "New shares of nlp may lie beside shares of other teams that allow it too.\n"
-    )
-    assert weft("sharing", "nlp", "off").out == "New shares of nlp lie beside those of no other team.\n"
-    assert [one.body["shares_with_others"] for one in signed_in.sent("PATCH", "/teams/nlp")] == [True, False]
-    assert weft("sharing", "nlp", "maybe").code == 2
-
-
-def test_what_a_pool_takes_is_changed_and_said_with_what_enforces_it(signed_in: Scripted, weft: Weft) -> None:
-    shares = {"name": "a100", "takes": "shares", "nodes": 3, "share_nodes": 2, "enforced_by": "advisory"}
-    whole = {"name": "a100", "takes": "whole", "nodes": 3}
-    signed_in.on("PATCH", "/node-pools/a100", shares, whole)
-    assert weft("pool", "a100", "shares").out == (
-        "Node pool a100 takes shares.\n"
-        "2 of its 3 nodes are labelled for shares; what holds a share to its part: advisory.\n"
-    )
-    assert weft("pool", "a100", "whole").out == "Node pool a100 takes whole GPUs.\n"
-    assert [one.body for one in signed_in.sent("PATCH", "/node-pools/a100")] == [
-        {"takes": "shares"},
-        {"takes": "whole"},
-    ]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from controlplane.models import Placement
 from scheduler.model.snapshot import Node
+from scheduler.model.workload import ON_DEVICE
 from tests.contract.scene import Scene
 
 
@@ -58,6 +59,10 @@ def _elsewhere(scene: Scene, name: str) -> bool:
     return bool(now) and now != set(first.values_list("node", flat=True))
 
 
+def _nodes(scene: Scene, name: str, number: str) -> bool:
+    return len({seat.node for seat in scene.seats(name)}) == int(number)
+
+
 def _usable(scene: Scene, node: str, number: str) -> bool:
     found = _node(scene, node)
     return found.gpus - len(found.lost) == int(number)
@@ -92,6 +97,10 @@ def _asleep(scene: Scene, name: str, number: str) -> bool:
     return sum(seat.asleep_at is not None for seat in scene.seats(name)) == int(number)
 
 
+def _offloaded(scene: Scene, name: str, number: str) -> bool:
+    return sum(seat.weights not in ON_DEVICE for seat in scene.seats(name)) == int(number)
+
+
 def _address(scene: Scene, name: str, no: str) -> bool:
     return scene.drive.has_address(scene.uid(name), name) is not bool(no)
 
@@ -110,12 +119,14 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) may use (0\.\d+) of its GPUs?": _limit,
     r"(\S+) has printed lines": _printed,
     r"(\S+) runs elsewhere": _elsewhere,
+    r"(\S+) runs on (\d+) nodes?": _nodes,
     r"(\S+) has (\d+) usable GPUs": _usable,
     r"(\S+) is of revision (\d+)": _revision,
     r"(\S+) has (\d+) replicas? of revision (\d+)": _replicas,
     r"(\S+) sends (\d+) % of requests to revision (\d+)": _split,
     r"(\S+) splits no requests": _is_whole,
     r"(\S+) has (\d+) replicas? on standby": _asleep,
+    r"(\S+) has (\d+) replicas? with weights in host memory": _offloaded,
     r"(\S+) borrows (\d+) GPUs? of (\S+)": _borrows,
     r"(\S+) has (no|an) address": lambda scene, name, which: _address(scene, name, "" if which == "an" else which),
     r"(\S+) is cordoned": _cordoned,

@@ -86,6 +86,12 @@ class Mortal:
         """As the cluster's."""
         self._real.rotate(workload, attempt, ranks, on=on)
 
+    def offload(
+        self, workload: str, attempt: int, ranks: Sequence[int], memory: int, weights: int, *, on: bool
+    ) -> None:
+        """As the cluster's."""
+        self._real.offload(workload, attempt, ranks, memory, weights, on=on)
+
     def keep_address(self, address: Address, *, on: bool) -> None:
         """As the cluster's."""
         self._real.keep_address(address, on=on)

@@ -18,10 +18,12 @@ from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
 from scheduler.model.workload import Kind
 from tests.contract.drive import PATIENCE, TEAM, TEAMS, Told
+from tests.contract.sleeper import Sleeper
 
 RUN_SCALE, WAIT_SCALE = 20.0, 200.0  # cluster seconds in a real one: of what pods do, and of waiting
 SLOW_START = 2.0  # KWOK counts whole seconds: at least one passes
 PATIENCE_SCALE = 6.0
+LONG = 60.0  # s that a command waits for a placeholder: beside other tests, KWOK may not run one within 8 s
 SAVING = "1"  # s: what a training takes to leave, as it saves first
 
 
@@ -29,8 +31,9 @@ class Steered(KubernetesCluster):
     """Tells KWOK what the pods it starts will do, and answers for what was done until now, not a moment ago."""
 
     def __init__(self, server: TestCluster, kubeconfig: Path) -> None:
-        super().__init__(find(str(kubeconfig)), lost_after=0.0)
+        super().__init__(find(str(kubeconfig)), lost_after=0.0, placeholder_patience=LONG)
         self._server = server
+        self.sleepers: dict[str, Sleeper] = {}  # servers of replicas that say they can move their weights, by pod
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         self.prepare(pods)
@@ -39,10 +42,21 @@ class Steered(KubernetesCluster):
             steps = {"stop_after": SAVING} if pod.spec.get("type") == Kind.TRAINING else {}
             steps |= given if isinstance(given, dict) else {}
             steps |= {"not_ready": "true"} if is_broken(pod.spec) else {}
+            steps |= {"ip": self._sleeper(pod).address} if pod.spec.get("standby_memory") == "host" else {}
             path = f"/api/v1/namespaces/{names.namespace(pod.namespace)}/pods/{pod.name}"
             if steps and self._server.exists(path):  # what could not be prepared is refused below
                 self._server.annotate(path, **steps)
         super().start(pods)
+
+    def _sleeper(self, pod: PodSpec) -> Sleeper:
+        if pod.name not in self.sleepers:
+            self.sleepers[pod.name] = Sleeper(int(pod.spec["port"]), knows=not pod.spec.get("knows_no_sleep"))
+        return self.sleepers[pod.name]
+
+    def close(self) -> None:
+        super().close()
+        for sleeper in self.sleepers.values():
+            sleeper.close()
 
     def observe(self, cursor: str | None) -> Observation:
         everything = super().observe(None)

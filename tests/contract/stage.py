@@ -17,6 +17,7 @@ BRIEF = "Starting"  # may be over before it is seen
 WAITING = "Waiting"  # why it waits now: told again with the reason, which depends on when a round looks
 SLICE = 5.0  # story seconds between two turns
 PATIENCE = 600.0
+JUDGED = 8.0  # times as long may a change take that is measured before and after
 QUIET_TURNS = 3  # after what was expected: whatever else follows at once is one event too many
 
 
@@ -45,7 +46,11 @@ class Stage:
 
     def _play(self, step: Step) -> None:
         steps.do(self._scene, step)
-        self._until(lambda: all(len(self._new(name, wanted)) >= len(wanted) for name, wanted in step.events.items()))
+        is_judged = any(one.kind.startswith("Change") for wanted in step.events.values() for one in wanted)
+        self._until(
+            lambda: all(len(self._new(name, wanted)) >= len(wanted) for name, wanted in step.events.items()),
+            longer=JUDGED if is_judged else 1.0,
+        )
         self._until(lambda: not self._wrong(step))
         for _ in range(QUIET_TURNS):
             self._turn()
@@ -69,10 +74,10 @@ class Stage:
             finally:
                 self._audit()
 
-    def _until(self, is_so: Callable[[], bool]) -> None:
+    def _until(self, is_so: Callable[[], bool], longer: float = 1.0) -> None:
         """Turn the loops until it is so; let time pass meanwhile. The comparison afterwards says what is missing."""
         drive = self._scene.drive
-        passed, deadline = 0.0, time.monotonic() + drive.patience
+        passed, deadline = 0.0, time.monotonic() + longer * drive.patience
         while not is_so():
             self._turn()
             if is_so() or (passed > PATIENCE and time.monotonic() > deadline):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.jobspec.spec import Spec, stored
-from controlplane.models import Workload
+from controlplane.models import Team, Workload
 from controlplane.services.scheduling import draining, nodes
 from controlplane.services.workloads import submission, workloads
 from controlplane.services.workloads.submission import Submission
@@ -108,6 +108,18 @@ def _use(scene: Scene, name: str, values: dict[str, Any]) -> None:
     scene.metrics.used[scene.uid(name)] = values
 
 
+def _reallocate(scene: Scene, team: str, mode: str) -> None:
+    Team.objects.filter(name=team).update(reallocation=mode)
+
+
+def _steps(scene: Scene, name: str, values: dict[str, Any]) -> None:
+    scene.metrics.stepped[scene.uid(name)] = values
+
+
+def _slow(scene: Scene, node: str, values: dict[str, Any]) -> None:
+    scene.metrics.slow[_node(scene, node)] = float(values["times"])
+
+
 def _kill(scene: Scene) -> None:
     scene.die()
 
@@ -139,6 +151,9 @@ STEPS: dict[str, Callable[..., None]] = {
     r"(un)?enforce shares on (.+)": _enforce,
     r"measure (\S+)": _measure,
     r"use (\S+)": _use,
+    r"reallocate (\S+) (off|recommend|automatic)": _reallocate,
+    r"steps of (\S+)": _steps,
+    r"slow (.+)": _slow,
     r"kill the worker": _kill,
     r"kill the worker (before|after) (start|stop) of (\S+)": _kill_at,
     r"wait (\S+)": _wait,

@@ -17,10 +17,12 @@ none. A workload that is not named has no event. Then facts may follow, which ho
     low holds 8 GPUs            low has 4 workers          low waits as Fragmented      low has 0 failures
     low may use 0.5 of its GPU  (each worker on a share)
     low has printed lines       low runs elsewhere         (on other nodes than at its start)
+    low runs on 2 nodes         (so many)
     low is of revision 2        each of its replicas     low has 1 replica of revision 2
     low sends 25 % of requests to revision 2             low splits no requests
     chat has an address         chat has no address         (where requests to it come: Kubernetes' Service)
     chat has 2 replicas on standby                low borrows 2 GPUs of chat   (those of its sleeping replicas)
+    chat has 1 replica with weights in host memory            (or on their way to or from there)
     c is cordoned               b has 7 usable GPUs        low has 2 cores and 512 MiB  (each of its workers)
 
 Steps:
@@ -37,6 +39,10 @@ Steps:
                                            how many requests a revision has answered, and how many were late or failed;
                                            {gpu_seconds: 0.1} is what a request takes of a whole GPU
     use NAME {cpu_milli: 0}                what is measured of a workload's pods from now on
+    reallocate TEAM off | recommend | automatic            what is done to make its trainings faster
+    steps of NAME {1: [0.5, 0.1]}          how long a training's steps take on so many nodes, s, and the part of the
+                                           exchange; windows are 15 s then
+    slow NODE {times: 2}                   what a worker there does of a step takes so many times as long
     kill the worker                        the process of the loops dies at once, and another takes its place;
     kill the worker before | after start | stop of NAME    or it dies in the midst of its next command of that kind
     wait 60s                               time passes

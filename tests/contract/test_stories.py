@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.test import override_settings
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api
@@ -24,6 +25,7 @@ from tests.controlplane.kubernetes.auditing import denied, granted, strange_writ
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ACCOUNT = "weft-scheduler"
+WINDOW = 15.0  # story seconds
 # No story has custom resources, of which the rights are in another API group; test_rights.py uses them all.
 NO_STORY: set[tuple[str, str]] = set()
 Log = list[Mapping[str, Any]]
@@ -44,8 +46,9 @@ def logged(name: str, server: TestCluster) -> Iterator[None]:
 
 
 def play(drive: Drive, name: str) -> Stage:
-    stage = Stage(drive, story.load(name))
-    stage.play()
+    with override_settings(TRAINING_WINDOW_SECONDS=drive.seconds(WINDOW)):
+        stage = Stage(drive, story.load(name))
+        stage.play()
     return stage
 
 

@@ -141,6 +141,11 @@ class PodCluster:
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         self.calls.append(("rotate", f"{workload}-{attempt}", tuple(ranks), on))
 
+    def offload(
+        self, workload: str, attempt: int, ranks: Sequence[int], memory: int, weights: int, *, on: bool
+    ) -> None:
+        self.calls.append(("offload", f"{workload}-{attempt}", tuple(ranks), memory, weights, on))
+
     def keep_address(self, address: Address, *, on: bool) -> None:
         self.calls.append(("keep_address", address.workload, on))
 

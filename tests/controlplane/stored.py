@@ -78,6 +78,7 @@ def _node(node: Node, pool: NodePool) -> NodeRow:
         lost_gpus=list(node.lost),
         takes_shares=node.takes_shares,
         enforces_limits=node.enforces_limits,
+        enforcer=node.enforcer,
     )
 
 
@@ -98,7 +99,7 @@ def _columns(w: Workload) -> dict[str, object]:
         "checkpointed_at": w.checkpointed_at, "preempted_at": list(w.preempted_at),
         "preempted_by": list(w.preempted_by), "reserved_after": list(w.after), "unmet": list(w.unmet),
         "failures": w.failures, "deadline": w.deadline, "scaled_at": w.scaled_at, "finishing": w.finishing,
-        "moving": w.moving,
+        "moving": w.moving, "goes_to": list(w.goes_to), "off": list(w.off), "role_counts": list(w.role_counts),
     }  # fmt: skip
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from controlplane.cluster.port import PodPhase, PodUse
 from controlplane.models import Event, Workload
-from controlplane.services.workloads import workloads
+from controlplane.services.errors import Refused
+from controlplane.services.tenancy import teams
+from controlplane.services.workloads import idle, workloads
 from tests.controlplane.state import NoMetrics, World, phase, story
 
 pytestmark = pytest.mark.django_db
@@ -156,6 +158,72 @@ def test_without_park_after_and_for_other_kinds_nobody_is_asked(world):
     pass_minutes(world, 40)
     assert (phase(plain), phase(job)) == ("Running", "Running")
     assert all(asked == [] for asked in world.metrics.asked)
+
+
+def test_a_teams_limit_parks_those_without_park_after_and_those_that_wait_longer(world):
+    plain = world.submit("plain", kind="notebook")
+    world.run(plain, "a")
+    patient = open_notebook(world, "patient", park_after="8h")
+    brief = open_notebook(world, "brief", park_after="5m")
+    teams.set_notebooks(team=plain.team, actor="ada", notebook_park_minutes=10)
+    for notebook in (plain, patient, brief):
+        measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 9)
+    assert (phase(plain), phase(patient), phase(brief)) == ("Running", "Running", "Suspending")
+    pass_minutes(world, 3)
+    assert (phase(plain), phase(patient)) == ("Suspending", "Suspending")
+    event = Event.objects.get(workload=plain.pk, kind="Suspending")
+    assert event.message.startswith("It was not used for 10 minutes (its team's limit).")
+    teams.set_notebooks(team=plain.team, actor="ada", notebook_park_minutes=0)
+    again = world.submit("again", kind="notebook")
+    world.run(again, "a")
+    measure(world, again, 0.0, AT_REST)
+    pass_minutes(world, 40)
+    assert phase(again) == "Running", "no limit any more"
+
+
+def test_a_notebook_that_is_larger_or_more_patient_than_its_team_allows_is_refused(world):
+    team = world.submit("any").team
+    teams.set_notebooks(team=team, actor="ada", notebook_park_minutes=60, notebook_max_milli=500)
+    share = {"guarantee": 0.5, "limit": 1.0, "memory": "1Gi"}
+    for more, at, said in (
+        ({"resources": {"gpus": 1}}, "resources.gpus", "asks for 1 GPUs, but notebooks of team"),
+        ({"resources": {"gpu_share": share | {"guarantee": 0.51}}}, "resources.gpu_share.guarantee", "at most 0.5"),
+        (
+            {"resources": {"gpu_share": share}, "idle": {"park_after": "61m"}},
+            "idle.park_after",
+            "set it to 60m at most",
+        ),
+    ):
+        with pytest.raises(Refused, match=said) as caught:
+            world.submit("large", kind="notebook", **more)
+        assert caught.value.field == at
+    fits = world.submit("fits", kind="notebook", resources={"gpu_share": share}, idle={"park_after": "60m"})
+    assert phase(fits) == "Queued"
+    assert phase(world.submit("job", resources={"gpus": 1})) == "Queued", "another kind is not asked"
+
+
+def test_a_team_whose_notebooks_are_not_extended(world):
+    notebook = open_notebook(world)
+    teams.set_notebooks(team=notebook.team, actor="ada", notebook_extend=False)
+    notebook.team.refresh_from_db()
+    with pytest.raises(Refused, match="does not let them be extended") as caught:
+        idle.extend(workload=notebook, actor="alice")
+    assert caught.value.status == 403
+
+
+def test_what_a_team_says_of_notebooks_is_said_once_and_within_bounds(world):
+    team = world.submit("any").team
+    for _ in range(2):
+        teams.set_notebooks(team=team, actor="ada", notebook_park_minutes=60, notebook_extend=True)
+    event = Event.objects.get(kind="NotebookPolicyChanged")
+    assert (event.actor, event.data) == ("ada", {"notebook_park_minutes": 60})
+    for at, value in (("notebook_park_minutes", 10**7), ("notebook_max_milli", -1)):
+        with pytest.raises(Refused) as caught:
+            teams.set_notebooks(team=team, actor="ada", **{at: value})
+        assert caught.value.field == at
+    team.refresh_from_db()
+    assert (team.notebook_park_minutes, team.notebook_max_milli) == (60, 0)
 
 
 def test_one_that_is_stopped_meanwhile_is_left_alone(world):

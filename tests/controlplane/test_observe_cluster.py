@@ -221,7 +221,7 @@ def test_a_round_in_which_nothing_happens_only_moves_the_clock(world, django_ass
     world.run(job, "a")
     world.later(40)
     before = Event.objects.count()
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         world.observe()
     assert clusters.seen().now == world.cluster.at
     assert Event.objects.count() == before

@@ -9,7 +9,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.domain import lawstate
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.loops import scale
-from controlplane.models import Action, Cycle, Event, Node, Placement, ServiceState, Workload
+from controlplane.models import Action, Cycle, Event, Node, NodePool, Placement, ServiceState, Workload
 from controlplane.queries.scheduling import rooms
 from controlplane.queries.workloads import details, limits
 from controlplane.services.errors import Refused
@@ -156,6 +156,10 @@ def test_the_answer_and_the_sentence_say_what_the_limit_is_and_what_holds_it(wor
         found.sentence == f"0.3 of a GPU; not raised to 0.9, as nothing on {seat.node} holds a share to it (advisory)"
     )
     assert found.shown()["enforced_by"] == "advisory"
+    NodePool.objects.update(enforcer="mps")
+    found = limits.of_service(made)
+    assert found.sentence == f"0.3 of a GPU; not raised to 0.9, as mps on {seat.node} follows no limit that changes"
+    assert found.shown()["enforced_by"] == "mps"
 
 
 def test_a_stored_round_that_raised_a_limit_decides_the_same_again(world):

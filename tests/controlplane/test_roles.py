@@ -6,9 +6,12 @@ import pytest
 
 from controlplane.cluster.port import PodPhase
 from controlplane.domain.cycle import workload_of, workload_text
+from controlplane.jobspec import members
+from controlplane.jobspec.podsets import recounted
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.models import Placement, Usage, Workload
 from controlplane.queries.scheduling import snapshot
+from controlplane.queries.scheduling.upcoming_pods import Upcoming, upcoming
 from controlplane.queries.workloads import workloadrows
 from controlplane.queries.workloads.workloads import placement
 from controlplane.services.errors import Refused
@@ -186,3 +189,26 @@ def test_a_document_with_roles_is_read_again_as_it_was() -> None:
     again = parse(first.text)
     assert (again, again.text) == (first, first.text)
     assert [role["cpu_milli"] for role in first.document()["normalised"]["roles"]] == [4000, 1000]
+
+
+def test_its_pods_have_as_many_members_of_a_role_as_its_row_says(world: World) -> None:
+    made = world.submit("gang", workers=2, roles=[PS, CHIEF])
+    Workload.objects.filter(pk=made.pk).update(roles=recounted(made.roles, (3, 1)))
+    ahead = upcoming(world.cluster.at, 10, Upcoming())
+    assert [members.role_of(pod.spec, pod.rank) for pod in ahead] == [
+        ("ps", 0), ("ps", 1), ("ps", 2), ("chief", 0), ("worker", 0), ("worker", 1),
+    ]  # fmt: skip
+    assert {pod.size for pod in ahead} == {6}
+    place(world)
+    world.actuate()
+    started = [pod for pod in world.cluster.started if pod.workload == str(made.pk)]
+    assert [(pod.rank, members.role_of(pod.spec, pod.rank)[0]) for pod in started][2:4] == [(2, "ps"), (3, "chief")]
+    assert len(started) == 6
+
+
+def test_a_job_file_with_the_counts_that_it_has_is_the_same() -> None:
+    document = job("gang", workers=2, roles=[PS, CHIEF]).document()
+    values = [["ps", 2, []], ["chief", 1, []]]
+    assert members.counted(document, values) is document
+    more = members.counted(document, [["ps", 5, []], ["chief", 1, []]])
+    assert [role["count"] for role in members.roles(more)] == [5, 1]

@@ -235,6 +235,50 @@ def test_one_under_which_the_error_budget_burns_is_taken_back(world):
     assert (told(chat, "RollingBack").reason, chat_image(chat)) == ("ErrorBudgetBurns", OLD)
 
 
+NATIVE = {"scaling": "native", "objective": {"p95_latency": "500ms"}}
+
+
+@pytest.fixture
+def deployed(world, settings) -> Workload:
+    """A service whose Deployment replaces its replicas."""
+    settings.CLUSTER = settings.ADMISSION = settings.EXTERNAL_METRICS = "kubernetes"
+    return service(world, 2, **NATIVE)
+
+
+def test_what_a_deployment_replaces_is_looked_on_at_and_told(world, deployed):
+    change(deployed)
+    told_first = told(deployed, "RollingOut").message
+    assert told_first == "Revision 2 replaces revision 1: its Deployment does it."
+    world.later(40.0)
+    world.observe()
+    assert (wanted(deployed), {state for _, _, state in seats(deployed)}) == (2, {"Bound"})
+    for rank in (0, 1):  # the Deployment's controller takes one away, and makes one that is of the new template
+        world.pods(deployed, PodPhase.GONE, rank)
+        world.pods(deployed, PodPhase.RUNNING, surge(world, deployed))
+    deployed.refresh_from_db()
+    assert (deployed.rollout, [revision for _, revision, _ in seats(deployed)]) == (None, [2, 2])
+    assert told(deployed, "RolledOut").message == "All replicas are of revision 2; none is left of revision 1."
+
+
+def test_what_a_deployment_replaces_is_taken_back_where_the_error_budget_burns(world, deployed):
+    late(deployed, world.cluster.at, 10_000, 0)
+    change(deployed)
+    world.later(40.0)
+    world.observe()
+    world.pods(deployed, PodPhase.GONE, 0)
+    world.pods(deployed, PodPhase.RUNNING, surge(world, deployed))
+    late(deployed, world.cluster.at, 1000, 900)
+    world.later(40.0)
+    world.observe()
+    assert (told(deployed, "RollingBack").reason, chat_image(deployed)) == ("ErrorBudgetBurns", OLD)
+    assert {state for _, _, state in seats(deployed)} == {"Bound"}, "its Deployment's controller says which leave"
+    world.pods(deployed, PodPhase.GONE, 2)
+    world.pods(deployed, PodPhase.RUNNING, surge(world, deployed))
+    deployed.refresh_from_db()
+    assert deployed.rollout is None
+    assert "RolledBack" in story(deployed)
+
+
 def test_a_service_that_stood_badly_before_may_be_mended(world):
     chat = service(world, 2)
     late(chat, world.cluster.at, 1000, 900)

@@ -115,6 +115,23 @@ def test_a_neighbour_takes_back_what_was_only_lent() -> None:
     assert world.now() == pytest.approx(joined + left + rest / alone, abs=2)
 
 
+def test_two_replicas_of_one_service_divide_the_gpu_that_they_lie_on() -> None:
+    """Each may use a whole one: apart they do; together they have what they were guaranteed, half of it."""
+    told = []
+    for places in (("a:0", "a:1"), ("a:0", "a:0")):
+        world = cluster()
+        served = service(2.0) | {"resources": {"gpu_share": {"guarantee": 0.5, "limit": 1.0}}}
+        world.start([pod("s", served, where, rank=rank, milli=500) for rank, where in enumerate(places)])
+        for rank in range(2):
+            to_running(world, f"s-1-{rank}")
+        world.advance(world.now() + 300)
+        (use,) = world.services(["s"])
+        assert use.p95_seconds is not None
+        told.append(use.p95_seconds)
+    apart, together = told
+    assert together == pytest.approx(2 * apart, rel=0.25)
+
+
 @pytest.mark.parametrize(
     ("demands", "guarantees", "limits", "granted"),
     [

@@ -6,11 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from controlplane.benchmarks.harness.figure import BenchmarkError
+from controlplane.benchmarks.harness.figure import BenchmarkError, quantile
 from controlplane.benchmarks.scheduling import podless
 from controlplane.benchmarks.scheduling.podless import RUN_FOR
 from controlplane.benchmarks.scheduling.podwatch import Course
-from controlplane.benchmarks.scheduling.turnaround import Step, handovers, quantile, submissions
+from controlplane.benchmarks.scheduling.turnaround import Step, handovers, submissions
 from controlplane.benchmarks.serving.watched import WatchedCluster
 from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.testbed.processes import wait_until

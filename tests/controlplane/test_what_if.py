@@ -10,6 +10,7 @@ import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 
+from autoscaler.decision import Scale
 from autoscaler.law import State
 from autoscaler.observed import Learned, counted
 from controlplane.cluster import work as works
@@ -17,7 +18,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.domain import lawstate
 from controlplane.loops import schedule
 from controlplane.models import ClusterState, NodePool, ServiceState, ServiceWindow, Team, Workload
-from controlplane.queries.scheduling import history, lab
+from controlplane.queries.scheduling import history, lab, snapshot
 from controlplane.services.tenancy import quotas as owned
 from controlplane.simulator.worlds.profiles import PROFILES
 from tests.controlplane.state import World
@@ -169,6 +170,24 @@ def serving(lived: World) -> Workload:
         lived.submit(f"late-{number}", gpus=8)
         schedule.run_once(lived.wiring)
     return chat
+
+
+@pytest.mark.django_db
+def test_the_limit_that_replicas_had_in_stored_rounds_is_part_of_the_episode() -> None:
+    world = World()
+    share = {"gpu_share": {"guarantee": 0.3, "memory": "6Gi", "max_limit": 0.9}, "cpu": 1, "memory": "1Gi"}
+    chat = world.submit("chat", kind="inference", replicas={"min": 1, "max": 3}, resources=share)
+    schedule.run_once(world.wiring)
+    world.actuate()
+    world.pods(chat, PodPhase.RUNNING)
+    for limit in (300, 700, 700):
+        world.later(60)
+        seen = snapshot.full().workloads[str(chat.pk)]
+        assert not world.decide(Scale(str(chat.pk), seen.version, 1, "so it is", limit=limit)).stale
+        world.submit(f"late-{round(world.cluster.at)}", gpus=1)
+        schedule.run_once(world.wiring)
+    job = next(job for job in history.episode(100).jobs if job.workload.name == "chat")
+    assert [limit for _, limit in job.limits] == [700]
 
 
 def requests_of(found: Any) -> list[float | None]:

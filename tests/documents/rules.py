@@ -15,6 +15,9 @@ NOT_RUN: Mapping[str, str] = {
         "asks in a container, or serves until it is ended; test_compose.py and tests/adopted run them"
     ),
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
+    r"manage\.py reproduce (training|dragon|nearchus)( .*)?": (
+        "measures for a quarter of an hour; tests/mix and test_reproduce_nearchus.py draw made-up results"
+    ),
     r"manage\.py (activator|admission|leave)( .*)?": (
         "serves until it is ended, or takes Weft out of a namespace; tests/activator and tests/adopted run them"
     ),
@@ -26,7 +29,7 @@ NOT_RUN: Mapping[str, str] = {
 MAX_NOT_RUN = 10
 
 # A sentence that names a command without its arguments: its help is asked for, so the command has to exist.
-MENTION = re.compile(r"(weft (?!(?:logout|whoami|token|queue|top|quota|usage)$)[a-z]+)(?: -f)?")
+MENTION = re.compile(r"(weft (?!(?:logout|whoami|token|queue|top|quota|usage)$)[a-z-]+)(?: -f)?")
 
 # What stands for a placeholder. `$NAME` are variables of the shell that runs a document; session.py sets them.
 BOUND: Mapping[str, str] = {
@@ -56,6 +59,7 @@ SERVERS: Mapping[str, str] = {
     r"make up.*": r"Weft runs at",
     r"make test-cluster.*": r"Kubernetes runs at",
     r"manage\.py export.*": r"Metrics of the simulated cluster are at",
+    r"(\.venv/bin/)?python -m controlplane\.enforcer --folder \S+": r"Shares below .* are held to their parts",
 }
 
 # Who is signed in, by WEFT_URL and WEFT_TOKEN; in the other documents it is mel, a member of team nlp.

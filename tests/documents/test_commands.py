@@ -60,7 +60,8 @@ def shown_files() -> dict[str, str]:
     settings, others = blocks((ROOT / "docs/policies.md").read_text(), "yaml")
     named = re.findall(r"^# (\w+\.yaml)\b.*\n((?:[^#\n].*\n)+)", others, re.MULTILINE)
     workload = blocks((ROOT / "docs/kubernetes-objects.md").read_text(), "yaml")[0]
-    return {"settings.yaml": settings, "workload.yaml": workload, **dict(named)}
+    experiment = blocks((ROOT / "docs/simulate.md").read_text(), "yaml")[0]
+    return {"settings.yaml": settings, "workload.yaml": workload, "experiment.yaml": experiment, **dict(named)}
 
 
 @cache

@@ -8,7 +8,7 @@ from autoscaler.reallocate.course import Course
 from autoscaler.throughput.allocation import Allocation
 from controlplane.domain import coursestate, diagnosisstate
 from controlplane.domain.coursestate import Kept
-from controlplane.models import Experiment, TrainingDiagnosis, Workload
+from controlplane.models import Experiment, TrainingDiagnosis, TrainingStart, Workload
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
@@ -27,6 +27,12 @@ def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
         assert said in page
     assert 'aria-label="80 % of what it takes to name it"' in page
     assert "What would make it faster" not in page
+    assert "20 s to leave and 100 s to its first step, not measured yet" in page
+    start = {"workload": w, "kind": "x", "at": NOW}
+    TrainingStart.objects.create(attempt=2, leave=20.0, begin=25.0, **start)
+    page = visit("mel").get(at).content.decode()
+    assert "20 s to leave and 50 s to its first step, learned from 1 of its own and 0 of trainings like it" in page
+    assert "<dt>A restart</dt><dd>70 s</dd>" in page
     before, after = Allocation((1,), 1, 1, 1.0), Allocation((1,), 1, 1, 4.0)
     kept = Kept(w.attempt, Course(before), ("8 cores for each worker instead of 4: expected +40 %",))
     TrainingDiagnosis.objects.update(course=coursestate.plain(kept))
@@ -49,6 +55,12 @@ def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
     asked = visit("mel").get(f"/workloads/{w.pk}/take-back").content.decode()
     assert "Each worker gets 1 core again" in asked
     assert visit("vic").post(f"/workloads/{w.pk}/take-back").status_code == 403
+    Experiment.objects.update(status="on_trial", ended_at=None, gain=None)
+    why = visit("vic").get(f"/workloads/{w.pk}/?tab=why").content.decode()
+    assert "A change of it is on trial: 4 cores for each worker instead of 1." in why
+    assert "weft rollback slow" in why
+    assert f'<a href="/workloads/{w.pk}/?tab=diagnosis">' in why
     chat = Workload.objects.get(name="chat")
+    assert "What Weft changed of it" not in visit("vic").get(f"/workloads/{chat.pk}/?tab=why").content.decode()
     assert visit("mel").get(f"/workloads/{chat.pk}/take-back").status_code == 404
     assert "Diagnosis" not in visit("mel").get(f"/workloads/{chat.pk}/").content.decode()

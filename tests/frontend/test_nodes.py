@@ -2,7 +2,9 @@
 
 import pytest
 
-from controlplane.models import Node, Placement, Workload
+from controlplane.models import Node, Placement, SlowNode, Workload
+from controlplane.services.audit import events
+from controlplane.services.audit.events import Entry
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
@@ -75,3 +77,14 @@ def test_what_is_no_node_is_not_found(world: World, visit: Visit) -> None:
     client = visit("admin")
     for path in ("/nodes/none/", "/nodes/none/drain", "/nodes/a100-00/explode"):
         assert client.get(path).status_code == 404, path
+
+
+def test_a_node_says_in_which_trainings_a_worker_there_was_slow(bare: World, visit: Visit) -> None:
+    w = bare.add(document("training", "fit", "nlp"), Phase.RUNNING)
+    assert "Slow workers" not in visit("mel").get("/nodes/a100-00/").content.decode()
+    SlowNode.objects.create(workload=w, attempt=1, node="a100-00", rank=3, at=w.submitted_at, part=0.25)
+    told = {"trainings": ["one", "two"]}
+    events.write([Entry(w.submitted_at, "loop:account", "NodeNamedSlow", name="a100-00", data=told)])
+    page = visit("mel").get("/nodes/a100-00/").content.decode()
+    for said in ("Slow workers", "25", f"/workloads/{w.pk}/", "named as slow", "in 2 trainings within a day"):
+        assert said in page

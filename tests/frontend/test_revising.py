@@ -109,7 +109,7 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
         "image": OLD, "env": "KEEP=1", "rollout.weight": "100", "rollout.steps": "", "rollout.step_minutes": "",
         "objective.p95_latency": "200ms",
         "objective.availability": "99.9", "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "",
-        "gateway.waiting": "", "standby": "",
+        "gateway.waiting": "", "standby": "", "standby_memory": "", "replicas.spread": "",
     }  # fmt: skip
     client.post(url, fields)
     assert fresh(chat).version == chat.version or fresh(chat).revision == 1
@@ -120,6 +120,22 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     changed = fresh(chat)
     assert (changed.revision, changed.spec["objective"]["availability"]) == (2, 99)
     assert changed.objective_since is not None
+
+
+def test_the_form_says_where_weights_wait_and_over_what_replicas_are_spread(crowd: People) -> None:
+    whole = {"gpu_share": {"guarantee": 1, "memory": "8Gi"}}
+    chat = crowd.world.submit("chat", kind="inference", replicas={"min": 1, "max": 2}, resources=whole)
+    client, url = signed_in(crowd.admin), f"/services/{chat.pk}/change"
+    fields = {f.path: f.value for f in client.get(url).context["fields"]}
+    client.post(url, fields | {"replicas.spread": "rack", "standby": "1", "standby_memory": "host"})
+    changed = fresh(chat)
+    assert (changed.spread, changed.spec["replicas"]) == ("rack", {"min": 1, "max": 2, "spread": "rack"})
+    assert (changed.offloads, changed.revision) == (True, 1), "no replica is replaced for that"
+    shown = client.get(url).content.decode()
+    assert all(f'<option value="{word}" selected>' in shown for word in ("rack", "host"))
+    fields = {f.path: f.value for f in client.get(url).context["fields"]}
+    client.post(url, fields | {"replicas.spread": "", "standby": "", "standby_memory": ""})
+    assert (fresh(chat).spread, fresh(chat).offloads) == ("", False)
 
 
 def test_the_form_begins_a_canary_which_the_slider_weighs_and_a_hundred_promotes(crowd: People, chat: Workload) -> None:

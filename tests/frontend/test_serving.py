@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from controlplane.models import Event, Node, PlacementState, ServiceScaler, ServiceWindow, Workload
-from scheduler.model.workload import Phase
+from controlplane.models import Event, Node, PlacementState, ServiceScaler, ServiceWindow, Team, Workload
+from scheduler.model.workload import Phase, Weights
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
@@ -214,6 +214,33 @@ def test_the_queue_in_front_of_a_service_is_on_its_page(bare: World, visit: Visi
     assert "none: requests go straight to the replicas" in plain
 
 
+def test_a_service_says_on_how_many_gpus_it_lies_and_over_what_it_is_spread(bare: World, visit: Visit) -> None:
+    share = {"gpu_share": {"guarantee": 0.3, "memory": "8Gi"}, "cpu": 1, "memory": "1Gi"}
+    doc = document("inference", "chat", "nlp") | {"resources": share, "replicas": {"min": 2, "max": 4}}
+    w = bare.add(doc, Phase.RUNNING)
+    bare.place(w, PlacementState.BOUND)
+    page = f"/services/{w.pk}/"
+    assert "2 running on 1 GPU of 1 node, min 2, max 4</dd>" in visit("mel").get(page).content.decode()
+    Workload.objects.filter(pk=w.pk).update(spread="node")
+    assert "of 1 node, min 2, max 4, spread over nodes</dd>" in visit("mel").get(page).content.decode()
+
+
+def test_pages_say_where_weights_on_standby_are_and_how_soon_a_replica_answers(bare: World, visit: Visit) -> None:
+    share = {"gpu_share": {"guarantee": 1, "memory": "8Gi"}, "cpu": 1, "memory": "1Gi"}
+    kept = {"replicas": {"min": 3, "max": 3}, "standby": 2, "standby_memory": "host"}
+    w = bare.add(document("inference", "chat", "nlp") | {"resources": share} | kept, Phase.RUNNING)
+    Workload.objects.filter(pk=w.pk).update(awake=1)
+    bare.place(w, PlacementState.BOUND)
+    w.placements.filter(rank__gt=0).update(asleep_at=NOW - 60)
+    w.placements.filter(rank=2).update(weights=Weights.HOST.value)
+    text = visit("mel").get(f"/services/{w.pk}/").content.decode()
+    assert "2 on standby, 0 of their GPUs lent to trainings, 1 with weights in host memory" in text
+    assert "(wakes in 2 s, from host memory in 10 s; " in text
+    text = visit("mel").get(f"/workloads/{w.pk}/?tab=placement").content.decode()
+    assert "on standby, answers in 2 s" in text
+    assert "on standby, weights in host memory, answers in 10 s" in text
+
+
 def test_another_teams_service_and_what_is_no_service_do_not_exist(world: World, visit: Visit) -> None:
     training = Workload.objects.filter(kind="training", team__name="nlp").first()
     assert training is not None
@@ -241,6 +268,66 @@ def test_a_notebook_is_active_idle_with_its_time_left_or_parked(bare: World, vis
     text = visit("mel").get("/notebooks/").content.decode()
     assert "parks in 10 min" in text
     assert ">Resume<" in text
+
+
+def test_a_teams_admin_says_when_notebooks_are_parked_and_whether_they_are_extended(bare: World, visit: Visit) -> None:
+    notebook(bare, "lazy", idle=300)
+    assert ">Extend<" in visit("mel").get("/notebooks/").content.decode()
+    client = visit("ada")
+    assert client.post("/teams/nlp/notebooks", {"minutes": "10", "share": "0.5"}).status_code == 302
+    team = Team.objects.get(name="nlp")
+    assert (team.notebook_park_minutes, team.notebook_max_milli, team.notebook_extend) == (10, 500, False)
+    page = client.get("/teams/nlp/people/").content.decode()
+    assert 'value="10"' in page
+    assert 'value="0.5"' in page
+    text = visit("mel").get("/notebooks/").content.decode()
+    assert "parks in 5 min" in text
+    assert ">Extend<" not in text
+    for wrong in ({"minutes": "soon"}, {"share": "-1"}, {"minutes": "nan"}, {"share": "1e9"}):
+        assert client.post("/teams/nlp/notebooks", wrong).status_code == 422
+    assert client.post("/teams/nlp/notebooks", {"extend": "on"}).status_code == 302
+    team.refresh_from_db()
+    assert (team.notebook_park_minutes, team.notebook_max_milli, team.notebook_extend) == (0, 0, True), (
+        "empty: no limit"
+    )
+    assert visit("mel").post("/teams/nlp/notebooks", {"minutes": "1"}).status_code == 403
+
+
+def test_a_notebooks_own_address_says_how_to_reach_it(bare: World, visit: Visit) -> None:
+    w = notebook(bare, "lazy", idle=1200)
+    text = visit("vic").get("/notebooks/nlp/lazy/").content.decode()
+    assert "parks in 10 min" in text
+    assert "http://lazy.weft-nlp.svc:8888" in text
+    assert visit("out").get("/notebooks/nlp/lazy/").status_code == 404
+    assert visit("vic").get("/notebooks/nlp/none/").status_code == 404
+    assert f"/workloads/{w.pk}/" in text
+
+
+def test_opening_a_parked_one_brings_it_back_and_drawing_it_again_does_not(bare: World, visit: Visit) -> None:
+    w = notebook(bare, "slept", phase=Phase.SUSPENDED)
+    at, client = "/notebooks/nlp/slept/", visit("mel")
+    assert 'hx-trigger="load"' in client.get(at).content.decode(), "the page asks for it by itself"
+    drawn = client.get(at, headers={"HX-Request": "true"}).content.decode()
+    assert ">Resume<" in drawn
+    assert 'hx-trigger="load"' not in drawn
+    w.refresh_from_db()
+    assert w.phase == "Suspended", "to read it changes nothing"
+    said = client.post(at, headers={"HX-Request": "true"}).content.decode()
+    w.refresh_from_db()
+    assert w.phase == "Queued"
+    assert ">Resume<" not in said
+    assert client.post(at).status_code == 302, "it is resumed already; the reason is said on the page"
+    assert 'hx-trigger="load"' not in client.get(at).content.decode()
+
+
+def test_who_may_only_look_does_not_bring_it_back(bare: World, visit: Visit) -> None:
+    w = notebook(bare, "slept", phase=Phase.SUSPENDED)
+    text = visit("vic").get("/notebooks/nlp/slept/").content.decode()
+    assert "A member of nlp can resume it." in text
+    assert 'hx-trigger="load"' not in text
+    assert visit("vic").post("/notebooks/nlp/slept/").status_code == 403
+    w.refresh_from_db()
+    assert w.phase == "Suspended"
 
 
 def test_neighbours_on_the_gpu_are_shown_those_of_other_teams_without_a_name(bare: World, visit: Visit) -> None:

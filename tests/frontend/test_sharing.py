@@ -56,3 +56,39 @@ def test_the_admin_console_changes_both(bare: World, visit: Visit) -> None:
     parent = str(team.parent_id or "")
     client.post(f"/admin/controlplane/team/{team.pk}/change/", {"parent": parent, "shares_with_others": "on"})
     assert Team.objects.get(name="nlp").shares_with_others
+
+
+def test_pages_say_what_enforces_shares_what_it_holds_and_that_it_was_not_verified(bare: World, visit: Visit) -> None:
+    NodePool.objects.filter(name="a100").update(takes="shares", enforcer="mig")
+    node = Node.objects.filter(pool__name="a100").first()
+    assert node is not None
+    for page in ("/teams/", f"/nodes/{node.name}/"):
+        text = visit("vic").get(page).content.decode()
+        assert "enforced by: mig (holds memory, time, faults; not verified on a GPU)" in text
+        assert "A share is an instance" in text
+
+
+def test_a_teams_admin_says_what_must_hold_its_shares(bare: World, visit: Visit) -> None:
+    client = visit("ada")
+    said = client.post("/teams/nlp/sharing", {"share_demands": ["memory", "mig"], "demands": "set"}, follow=True)
+    assert "New shares of nlp go only where this is held: memory, mig." in said.content.decode()
+    assert Team.objects.get(name="nlp").share_demands == "memory,mig"
+    assert 'value="mig" checked' in client.get("/teams/nlp/people/").content.decode()
+    wrong = client.post("/teams/nlp/sharing", {"share_demands": ["speed"], "demands": "set"})
+    assert wrong.status_code == 422
+    assert "share_demands names speed. Give some of memory, time, faults" in wrong.content.decode()
+    client.post("/teams/nlp/sharing", {"demands": "set"})
+    assert Team.objects.get(name="nlp").share_demands == ""
+    assert visit("mel").post("/teams/nlp/sharing", {"demands": "set"}).status_code == 403
+
+
+def test_the_admin_console_chooses_a_back_end_and_takes_demands(bare: World, visit: Visit) -> None:
+    client, pool, team = visit("admin"), NodePool.objects.get(name="a100"), Team.objects.get(name="nlp")
+    at, rest = f"/admin/controlplane/nodepool/{pool.pk}/change/", {"gpu_model": "A100", "price_per_gpu_hour": "3.67"}
+    refused = client.post(at, {**rest, "takes": "both", "enforcer": "mig"})
+    assert "Set takes to shares, or choose another enforcer." in refused.content.decode()
+    client.post(at, {**rest, "takes": "shares", "enforcer": "mig"})
+    assert NodePool.objects.get(name="a100").enforcer == "mig"
+    parent = str(team.parent_id or "")
+    client.post(f"/admin/controlplane/team/{team.pk}/change/", {"parent": parent, "share_demands": "faults, memory"})
+    assert Team.objects.get(name="nlp").share_demands == "memory,faults"

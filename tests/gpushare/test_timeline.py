@@ -1,7 +1,7 @@
 """Invariants of a shared GPU's time, whatever the clients do: they are those that a user was promised."""
 
 from collections.abc import Iterator, Sequence
-from itertools import cycle, repeat
+from itertools import chain, cycle, repeat
 
 import pytest
 from hypothesis import given
@@ -98,3 +98,11 @@ def test_a_cell_beside_a_client_that_always_computes_is_little_slower_than_alone
     played([cell, busy("trainer", 800)], 60 * SECOND)
     slower = sorted((one - 1) * (2 * SECOND + 50 * MILLISECOND) for one in cell.stretches)
     assert slower[int(0.95 * len(slower))] <= 10 * MILLISECOND
+
+
+def test_one_that_paused_beside_a_long_turn_of_another_is_no_more_than_a_credit_behind() -> None:
+    lone = busy("lone", 500)
+    late = Client("late", Share(500, WHOLE, 0), 1000, chain([(1000, 60 * SECOND)], repeat((ENDLESS, 0))))
+    played([lone, late], 63 * SECOND)
+    had, window = late.used_within(60 * SECOND, 62 * SECOND), 2 * SECOND
+    assert window // 2 < had < RULE.credit + (window - RULE.credit) // 2 + 50 * MILLISECOND

@@ -1,4 +1,6 @@
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from gpushare.gpu import WHOLE, Share
 from gpushare.tokens import MILLISECOND, RULE, Grant, Tokens
@@ -84,6 +86,85 @@ def test_a_client_at_its_limit_waits_until_it_may_have_a_quantum() -> None:
     assert given(made, ready).most == RULE.quantum
 
 
+def test_one_that_comes_beside_a_long_turn_is_behind_it_by_no_more_than_a_credit() -> None:
+    """While none asks no turn is settled, and its holder would have to make up for all the time that it was alone."""
+    for goes_on, had in ((True, RULE.credit), (False, 60 * S)):
+        made = tokens(a=500, b=500)
+        made.ask("a", 0)
+        given(made, 0)
+        if goes_on:
+            made.goes_on(60 * S)
+        made.ask("b", 60 * S)
+        made.settle(60 * S, 60 * S, asks=True)
+        turns = 0
+        while given(made, 60 * S).client == "b":
+            made.settle(RULE.shortest, 60 * S, asks=True)
+            turns += 1
+        assert turns * RULE.shortest == pytest.approx(had, abs=2 * RULE.shortest), goes_on
+
+
+def test_a_quota_is_renewed_as_long_as_its_holder_would_be_next_again() -> None:
+    made = tokens(a=500, b=500)
+    made.ask("a", 0)
+    made.ask("b", 0)
+    given(made, 0)
+    made.settle(30 * MILLISECOND, 0, asks=True)
+    assert given(made, 0).client == "b"
+    assert made.renew(20 * MILLISECOND, 0) == Grant("b", 40 * MILLISECOND, None)
+    assert made.renew(10 * MILLISECOND + 1, 0) is None, "it has had more than the other by now"
+    made.settle(11 * MILLISECOND, 0, asks=True)
+    assert given(made, 0).client == "a"
+
+
+@hypothesis.given(st.lists(st.integers(50, 400), min_size=2, max_size=5), st.integers(0, 15 * MILLISECOND))
+def test_with_renewed_quotas_clients_that_always_ask_share_by_guarantee(guarantees: list[int], over: int) -> None:
+    """Whatever a turn is too long by, as a kernel that runs is waited for. Each is off by a turn at most."""
+    made, at, had = Tokens(), 0, [0] * len(guarantees)
+    for number, guarantee in enumerate(guarantees):
+        made.join(str(number), Share(guarantee, WHOLE, 0), 0)
+        made.ask(str(number), 0)
+    while at < 20 * S:
+        grant, turn = made.choose(at), 0
+        while grant is not None:
+            turn = grant.quota + over
+            at += turn
+            had[int(grant.client)] += turn
+            grant = made.renew(turn, at)
+        made.settle(turn, at, asks=True)
+    for guarantee, one in zip(guarantees, had, strict=True):
+        assert one / at == pytest.approx(guarantee / sum(guarantees), abs=2 * (RULE.longest + over) / at)
+
+
+def test_a_renewed_quota_is_within_the_limit() -> None:
+    made = Tokens()
+    made.join("limited", Share(100, 300, 0), 0)
+    made.ask("limited", S)
+    given(made, S)
+    found = made.renew(10 * MILLISECOND, S)
+    assert found is not None
+    assert found.most == RULE.quantum - 10 * MILLISECOND
+    assert made.renew(15 * MILLISECOND, S) is None, "what is left is shorter than any quota"
+
+
+def test_a_share_that_changes_is_followed_with_what_it_had() -> None:
+    made = tokens(a=500, b=500)
+    made.ask("a", 0)
+    made.ask("b", 0)
+    given(made, 0)
+    made.settle(30 * MILLISECOND, 0, asks=True)
+    made.change("b", Share(100, WHOLE, 0), 0)
+    assert given(made, 0).client == "b"
+    made.settle(6 * MILLISECOND + 1, 0, asks=True)  # of 10 %: as much as 30 of 50 %
+    assert given(made, 0).client == "a"
+
+
+def test_one_that_does_not_want_the_token_any_more_gets_no_turn() -> None:
+    made = tokens(a=500)
+    made.ask("a", 0)
+    made.withdraw("a")
+    assert made.choose(0) is None
+
+
 def test_what_is_gone_has_no_token_and_no_turn() -> None:
     made = tokens(a=500, b=500)
     made.ask("a", 0)
@@ -104,6 +185,8 @@ def test_what_cannot_be_is_refused() -> None:
         made.ask("unknown", 0)
     with pytest.raises(ValueError, match="no client has the token"):
         made.settle(1, 1, asks=False)
+    with pytest.raises(ValueError, match="no client has the token"):
+        made.renew(1, 1)
     made.ask("a", 0)
     given(made, 0)
     with pytest.raises(ValueError, match="a has the token"):

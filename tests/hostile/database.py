@@ -50,21 +50,21 @@ OURS = {
     "Audit": {"name"},
     "Action": {"verb"},
     "Lease": {"name"},
-    "Node": {"name"},  # see `poison`
+    "Node": {"enforcer", "name"},  # see `poison`
     "Notice": {"team"},
-    "NodePool": {"name"},
-    "Placement": {"node", "pool", "pod_phase"},
+    "NodePool": {"enforcer", "name"},
+    "Placement": {"node", "pool", "pod_phase", "weights"},
     "PriorityClass": {"name"},
     "ServiceAlarm": {"better", "standing"},
     "Session": {"session_key", "session_data"},
-    "Team": {"managed_by", "name"},
+    "Team": {"managed_by", "name", "share_demands"},
     "TeamUse": {"pool"},
     "Token": {"digest"},
     "Usage": {"pool"},
     "User": {"password", "username"},  # see `poison`
     "ProviderGrant": {"sealed_token"},
     "Webhook": {"sealed_secret"},
-    "Workload": {"intent", "managed_by"},
+    "Workload": {"intent", "managed_by", "spread"},
 }
 JOB = ("image", "command", "args", "env", "labels", "annotations", "volumes", "secrets", "repository", "name")
 

@@ -52,8 +52,9 @@ FORMS = {
     "/settings/webhooks/": ("name", "url", "team", "format", "secret", "matters"),
     "/settings/notifications/": ("matter", "team", "how"),
     "/teams/nlp/people/save": ("username", "role"),
-    "/teams/nlp/sharing": ("shares_with_others",),
+    "/teams/nlp/sharing": ("shares_with_others", "share_demands"),
     "/teams/nlp/reallocation": ("reallocation",),
+    "/teams/nlp/notebooks": ("minutes", "share", "extend"),
     "/teams/nlp/service-accounts/": ("name", "role"),
     "/teams/nlp/budgets/": ("period", "gpu_hours", "is_hard", "version"),
     "/teams/nlp/quotas/a100/": ("nominal", "borrowing_limit", "lending_limit", "weight", "version"),
@@ -147,6 +148,7 @@ def _of(address: str) -> list[str]:
         "notices/": {"<str:token>": "zq7x"},
         "sso/": {"<slug:provider_id>": "none"},
         "workloads/<slug:team>/": {"<str:name>": "job"},
+        "notebooks/<slug:team>/": {"<path:name>": "job"},
         "workloads/": {"<slug:name>": "use"},
     }  # fmt: skip
     values = {"<uuid:uid>": Workload.objects.all()[0].pk, "<str:team>": "nlp", "<slug:team>": "nlp",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from controlplane.cluster.port import PodSpec
+from controlplane.invariants.capacity import s20_one_borrower
 from controlplane.invariants.check import check
 from controlplane.invariants.eviction import s8_legality
 from controlplane.invariants.state import Round, Schedule
@@ -14,6 +15,7 @@ from controlplane.lifecycle.state import Seat, State
 from controlplane.simulator.chaos import fenced
 from controlplane.simulator.chaos.run import WEIGHTS, Parts, Runner, World, pod_of
 from controlplane.simulator.chaos.store import Record, Store
+from controlplane.simulator.worlds.mix import nodes
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Decision, Evict, EvictReason, Place
 from scheduler.model.settings import Settings
@@ -180,6 +182,26 @@ def test_s8_trips_when_a_gang_has_to_leave_that_could_give_a_worker_back():
         assert [found.subject for found in s8_legality(Seen(world, round=made))] == ["g1"] * is_broken
 
 
+def test_s8_trips_when_one_is_moved_that_asked_for_something_else():
+    text = """
+        node a,b,c 2 gpus   team red nominal 6
+        fit red training 1 x 2 running a b {}
+    """
+    known = {
+        "saves 60 goes 2 off a": False,
+        "saves 60 goes 1,1": True,
+        "saves 60 goes 2 off c": True,
+        "goes 2 off a": True,
+        "saves 60 firm goes 2 off a": True,
+    }
+    for words, is_broken in known.items():
+        world = parse(text.format(words))
+        keeps = (Assignment(0, "c", (0,)), Assignment(1, "c", (1,)))
+        leaves = Evict("fit", world.workloads["fit"].version, EvictReason.REALLOCATED, "", keeps=keeps)
+        made = Round(world, (leaves,), Settings(), schedule)
+        assert [found.subject for found in s8_legality(Seen(world, round=made))] == ["fit"] * is_broken, words
+
+
 def test_s9_trips_when_a_reservation_is_never_honoured():
     class Stubborn(Store):
         """Says of whatever is awaited that it has not left yet."""
@@ -272,3 +294,34 @@ def test_s18_trips_when_a_round_depends_on_how_often_it_was_asked():
         return decisions if len(calls) % 2 else decisions[::-1]
 
     assert broken_by(Parts(schedule=moody), ask_again_every=1) == {"S18"}
+
+
+def test_s20_trips_when_a_device_is_lent_twice():
+    def generous(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        """Gives a gang with a worker on a lent device one more there: both fit into what the model leaves."""
+        decisions = schedule(snapshot, settings)
+        decided = {decision.workload for decision in decisions}
+        for gang in snapshot.workloads.values():
+            lent = [a for a in gang.placement if a.lender and not a.leaving]
+            if lent and gang.id not in decided and gang.phase is Phase.RUNNING and 2 * gang.ask.gpu_memory <= 40_000:
+                again = replace(lent[0], rank=gang.next_rank)
+                return (*decisions, Place(gang.id, gang.version, (again,)))
+        return decisions
+
+    rules = Settings(lend_after_seconds=0.0, settle_seconds=0.0, surplus_after_seconds=0.0)
+    large = {"nodes": nodes(), "largest_gang": 32, "settings": rules}  # small worlds lend next to nothing
+    assert broken_by(Parts(schedule=generous), ask_again_every=10_000, events=8000, **large) == {"S20"}
+
+
+def test_s20_sees_a_borrower_that_still_leaves():
+    text = """
+        node a 3 gpus memory 40000
+        team red nominal 4
+        s1 red inference share 1 smem 20000 x 1..2..2 standby 1 awake 1 asleep 1 running a:0 a:1
+        g1 red training 1 gpumem 8000 x 1..1..2 lent s1 1 leaves 1 running a:2 a:1
+    """
+    assert s20_one_borrower(Seen(parse(text))) == ()
+    twice = text + "g2 red training 1 gpumem 8000 saves 600 x 1..1..1 lent s1 0 running a:1\n"
+    (found,) = s20_one_borrower(Seen(parse(twice)))
+    assert (found.name, found.subject) == ("S20", "a/1")
+    assert found.message == "The device is lent to g1 rank 1 and g2 rank 0."

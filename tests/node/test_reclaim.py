@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.benchmarks.harness.figure import Options
-from controlplane.benchmarks.reliability import reclaim
+from controlplane.benchmarks.reliability import reclaim, reclaiming
 
 
 @pytest.mark.node
@@ -20,5 +20,4 @@ def test_a_lent_gpu_is_back_and_its_replica_answers(tmp_path: Path) -> None:
         assert 0 < figures[f"ended_p95_seconds{end}"] < figures[f"p95_seconds{end}"]
         assert figures[f"p95_seconds{end}"] <= figures[f"awake_p95_seconds{end}"]
         assert figures[f"steps_redone{end}"] == 0
-        assert 0 < figures[f"loss_p95_seconds{end}"] < 10
-    assert figures["ended_p95_seconds"] < figures["ended_p95_seconds_checkpoint"]
+        assert 0 < figures[f"loss_p95_seconds{end}"] < reclaiming.GIVE_UP_SECONDS

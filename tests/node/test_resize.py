@@ -8,6 +8,7 @@ from tests.node.product import Product
 def test_another_size_is_in_the_cgroup_of_the_same_process(product: Product, node: RealNode) -> None:
     train = product.submit("train", "exec sleep 600", memory="64Mi")
     product.until_phase(train, "Running")
+    product.until(lambda: bool(processes(node)), "the shell to have become the program")
     (process,) = processes(node)
     assert node.size(process) == (100, 64)
 

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 SLOWEST = 15
+WIDEST = 300  # characters of what was wrong with a test
 
 
 @dataclass(slots=True)
@@ -19,6 +20,7 @@ class Part:
     total: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
+    why: dict[str, str] = field(default_factory=dict)  # of each that failed, the first line that says what was wrong
     lacking: Counter[str] = field(default_factory=Counter)  # skipped tests by the program that they miss
     skipped: Counter[str] = field(default_factory=Counter)  # those skipped for another reason, by it
     seconds: dict[str, float] = field(default_factory=dict)
@@ -37,6 +39,8 @@ class Part:
             self.total = said["tests"] + self.done  # what could not be collected is over already
         elif event == "began":
             self.test, self.test_began = test, now
+        elif event == "failed":
+            self.why.setdefault(test, _first_error(said["text"]))
         elif event == "ended":
             self._end(test, said)
 
@@ -83,6 +87,13 @@ def summary(parts: list[Part]) -> Iterator[str]:
     for reason, count in sum((part.skipped for part in parts), Counter[str]()).most_common():
         yield f"skipped: {count}: {reason}"
     for part in parts:
-        yield from (f"failed: {test} ({part.name})" for test in part.failed)
+        for test in part.failed:
+            yield f"failed: {test} ({part.name})"
+            yield from (f"  {why}" for why in (part.why.get(test),) if why)
     outcomes = sum((part.outcomes for part in parts), Counter[str]())
     yield f"{outcomes['passed']} passed, {outcomes['failed']} failed, {outcomes['skipped']} skipped"
+
+
+def _first_error(text: str) -> str:
+    """The first line that pytest marks with an E: all that is left of a failure where only the end of a log is kept."""
+    return next((line[1:].strip() for line in text.splitlines() if line.startswith("E ")), "")[:WIDEST]

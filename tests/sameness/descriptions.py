@@ -218,6 +218,7 @@ DESCRIPTIONS: Sequence[Word] = (
         r"What a team owns in a pool, milli-GPU; null = no limit\.",
         "A team's quota in a pool, milli-GPU; null = no limit.",
     ),
-    Word(r"\bsurplus_after_seconds, max_moves\b", "surplus_after_seconds, lend_after_seconds, max_moves"),
+    Word(r"\bsurplus_after_seconds, max_moves\b", "surplus_after_seconds, lend_after_seconds, harvest, max_moves"),
+    Word(r"Fields here: count, min, max\.", "Fields here: count, min, max, asynchronous."),
     Word(r"worth and fgd need 50 submissions first\.", "worth and fgd need 10 submissions with GPUs first."),
 )

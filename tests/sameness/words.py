@@ -71,9 +71,19 @@ ADDED = (  # keys of answers that features since then have added
     "resize", "managed_by", "takes", "enforced_by", "share_nodes", "other_pods", "other_gpus", "shares_with_others",
     "burn_rates", "surplus_after_seconds", "revision", "surge", "rollout", "health",
     "standby", "awake", "asleep", "asleep_at", "is_lent", "lent", "lender", "lenders", "lend_after_seconds", "sleep",
-    "native", "raised_limit", "max_limit", "reallocation", "slow_worker",
+    "native", "raised_limit", "max_limit", "reallocation", "slow_worker", "changed_by_weft", "notebook_park_minutes",
+    "notebook_max_milli", "notebook_extend",
+    "restart",
+    "harvest", "asynchronous",
+    "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",
+    "on_gpus", "on_nodes", "on_host", "weights", "wake_seconds", "host_wake_seconds",
 )  # fmt: skip
-ADDED_SETTINGS = ("scheduling.lend_after_seconds",)  # rows that the list of settings has got since then
+ADDED_SETTINGS = (
+    "scheduling.lend_after_seconds",
+    "scheduling.harvest",
+    "scaling.wake_seconds",
+    "scaling.host_wake_seconds",
+)  # rows that the list of settings has got since then
 NO_ADDRESS = "There is nothing at this address. Check the address."
 
 

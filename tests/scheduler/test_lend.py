@@ -127,13 +127,36 @@ def test_new_replicas_beyond_those_that_are_to_serve_are_asleep_at_once() -> Non
     assert [a.asleep_at for a in placed] == [None, None, world.at]
 
 
+# A service of higher priority that one replica more would fit only in the place of a training.
+CROWDED = """
+    node a 2 gpus memory 40000
+    team red nominal 2
+    s1 red inference share 1 smem 20000 priority 100 x 1..2..2 standby 1 awake 2 scaling a:0
+    low red training 1 running a:1
+"""
+
+
+def test_a_replica_that_is_to_serve_preempts_and_one_that_would_only_stand_by_waits() -> None:
+    assert [f for f in moves(schedule(parse(CROWDED), RULES)) if f[1] == "low"]
+    found = schedule(parse(CROWDED.replace("awake 2", "awake 1")), RULES)
+    assert moves(found) == []
+    assert [d.workload for d in found if isinstance(d, Wait)] == ["s1"]
+
+
+def test_what_waits_to_stand_by_keeps_no_other_work_of_its_team_waiting() -> None:
+    world = CROWDED.replace("awake 2", "awake 1").replace("nominal 2", "nominal 2   team blue nominal 0")
+    world = world.replace("low red", "low blue") + "new red training 1 pending"
+    assert [f for f in moves(schedule(parse(world), RULES)) if f[1] == "low"], "blue borrows what red owns"
+    assert not moves(schedule(parse(world.replace("new red training 1 pending", "")), RULES))
+
+
 def test_lending_changes_no_other_decision_and_no_account() -> None:
     has_lent: list[bool] = []
 
     @given(worlds_with_standby())
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     def holds(world: Snapshot) -> None:
-        decisions = schedule(world, Settings(lend_after_seconds=1e9))
+        decisions = schedule(world, Settings(lend_after_seconds=1e9, harvest=False))
         with_lending = schedule(world, Settings(lend_after_seconds=0.0))
         lent = [d for d in with_lending if isinstance(d, Place) and any(w.lender for w in d.workers)]
         started = {d.workload for d in lent if world.workloads[d.workload].phase is Phase.QUEUED}

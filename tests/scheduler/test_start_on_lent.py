@@ -184,7 +184,7 @@ def test_a_start_on_lent_gpus_is_whole_fits_and_takes_no_account_of_what_is_lent
             assert gang.gang.min <= len(one.workers) <= gang.gang.count
             assert gang.preemptible and gang.checkpoint_interval
             assert not one.after
-        without = schedule(ready, Settings(lend_after_seconds=1e9))
+        without = schedule(ready, Settings(lend_after_seconds=1e9, harvest=False))
         others = [d for d in decisions if not isinstance(d, Wait) and d not in placed]
         assert others == [d for d in without if not isinstance(d, Wait)]
         seats = [(a.node, a.gpus) for w in after.workloads.values() for a in w.placement if a.lender]

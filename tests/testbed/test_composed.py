@@ -42,4 +42,4 @@ def test_the_image_is_what_the_last_stage_says() -> None:
     said = dict(pair.split("=", 1) for pair in settings["Env"])
     assert {name: value for name, value in said.items() if name != "PATH"} == compose.image_environment()
     assert said["PATH"].startswith("/opt/weft/bin:")
-    assert [step.word for step in build] == ["WORKDIR", "RUN", "COPY", "RUN", "COPY", "RUN"]
+    assert [step.word for step in build] == ["WORKDIR", "RUN", "RUN", "COPY", "RUN", "COPY", "RUN"]

@@ -36,6 +36,14 @@ TRIED = (
 )
 
 
+SLOW = (
+    Column("TRAINING", lambda row: f"{row['team']}/{row['name']}" if row["name"] else f"team {row['team']}"),
+    Column("WORKER", lambda row: str(row["rank"]), right=True),
+    Column("OF A STEP", lambda row: f"{row['part']:.0%}", right=True),
+    Column("NAMED", lambda row: str(row["named_at"])),
+)
+
+
 class Mode(StrEnum):
     """What is done where it is known what makes trainings faster."""
 
@@ -65,7 +73,34 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     levels = [(told, f"{parts[one]:.0%}") for one, told in LEVELS.items() if parts.get(one) is not None]
     if levels:
         output.say("\n" + output.pairs(levels))
+    if known := found.get("restart"):
+        output.say(f"\n{_restart(known)}")
     _say(tried, form)
+
+
+def _restart(known: Json) -> str:
+    """What a restart of it is taken to cost, and how that is known."""
+    parts = f"{known['leave_seconds']:.0f} s to leave, {known['begin_seconds']:.0f} s to its first step"
+    seen = f"learned from {known['own']} of its own and {known['lent']} of trainings like it"
+    if not known["own"] and not known["lent"]:
+        seen = "not measured yet"
+    return f"A restart is taken to cost {known['seconds']:.0f} s: {parts}; {seen}."
+
+
+def stragglers(
+    ctx: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")],
+    form: Form = Format.TABLE,
+) -> None:
+    """Show in which trainings a worker on a node was named as slow, the newest first."""
+    session: Session = ctx.obj
+    found = session.client.slow_workers(node)
+    if not form.is_text:
+        output.dump(found, form)
+    elif found["trainings"]:
+        output.say(output.table(found["trainings"], SLOW, form))
+    else:
+        output.say(f"No worker on {node} was named as slow.")
 
 
 def reallocation(

@@ -48,7 +48,7 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
 
 
 def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
-    """Show why a workload waits, with each check of the scheduler."""
+    """Show why a workload waits, with each check of the scheduler, and what Weft changed of it."""
     session: Session = ctx.obj
     workload = session.client.find(name, team=team)
     explanation = session.client.explanation(workload.uid)
@@ -57,6 +57,10 @@ def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TAB
         return
     now = str(session.client.cluster().get("now") or "")
     output.say(_headline(workload, explanation, now))
+    for changed in explanation.changed_by_weft:
+        since = f", since {changed['since']}" if changed.get("since") else ""
+        output.say(f"  Changed by Weft{since}: {output.clean(changed['message'])}")
+        output.say(f"    {output.clean(changed['undo'])}")
     for check in explanation.checks:
         name_and_why = f"{check.get('name'):<10}  {output.clean(check.get('message') or '')}"
         output.say(f"  {output.mark(OK_OF.get(str(check.get('status'))))} {name_and_why}".rstrip())
@@ -134,10 +138,11 @@ def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
 
 
 def _scaling(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
-    """What a service tells that scales to zero, by Kubernetes, or by its limit first; nothing for others."""
+    """What a service tells that has standby, scales to zero, by Kubernetes, or by its limit first; else nothing."""
     spec = workload.document.get("spec") or {}
     share = (spec.get("resources") or {}).get("gpu_share") or {}
-    tells = workload.workers.get("min") == 0 or spec.get("scaling") == "native" or share.get("max_limit")
+    may_change = spec.get("scaling") == "native" or share.get("max_limit") or spec.get("standby")
+    tells = workload.workers.get("min") == 0 or may_change
     if workload.type != "inference" or workload.has_ended or not tells:
         return []
     told = client.autoscaling(workload.uid)  # a server of before tells less
@@ -145,8 +150,22 @@ def _scaling(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     return [
         *(_sleep(sleep) if sleep else ()),
         *(_native(native) if native else ()),
+        *(_standby(told["standby"]) if told.get("standby") else ()),
         *([("Limit", str(limit["sentence"]))] if limit else ()),
     ]
+
+
+def _standby(told: "Json") -> list[tuple[str, str]]:
+    """How many replicas are on standby, how soon they answer, and how many of their GPUs are lent."""
+    slow = told.get("on_host", 0)
+    wakes = []
+    if "wake_seconds" in told:  # a server of before does not tell
+        near, far = (output.span(told[f"{name}wake_seconds"]) for name in ("", "host_"))
+        wakes += [f"{told['asleep'] - slow} answer in {near}"] if told["asleep"] > slow else []
+        wakes += [f"{slow} in {far}, from host memory"] if slow else []
+    state = f"{told['serving']} serve, {told['asleep']} on standby"
+    soon = f" ({', '.join(wakes)})" if wakes else ""
+    return [("Standby", f"{state}{soon}, {told['lent']} of their GPUs lent")]
 
 
 def _sleep(sleep: "Json") -> list[tuple[str, str]]:

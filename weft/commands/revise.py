@@ -48,6 +48,9 @@ def change(
         int | None, typer.Option("--step-minutes", min=1, max=10_080, help="How long each step lasts at least (10).")
     ] = None,
     standby: Annotated[str, typer.Option("--standby", help="Replicas kept loaded: a number, auto, or 0.")] = "",
+    standby_memory: Annotated[
+        str, typer.Option("--standby-memory", help="Where their weights may wait: device, or host too.")
+    ] = "",
     team: Team = "",
 ) -> None:
     """Change a service that runs: another image or environment replaces its replicas one by one, or gets a part of the
@@ -56,13 +59,14 @@ def change(
     promised = {"p95_latency": latency, "availability": availability, "window": window}
     given = {field: value for field, value in promised.items() if value not in ("", None)}
     shares = _shares(weight, steps, step_minutes)
-    if not (image or env or given or shares or standby):
-        names = "--image, --env, --weight, --steps, --latency, --availability, --window or --standby"
+    if not (image or env or given or shares or standby or standby_memory):
+        names = "--image, --env, --weight, --steps, --latency, --availability, --window, --standby or --standby-memory"
         raise typer.BadParameter(f"Give {names}.")
     session: Session = ctx.obj
     for left in reversed(range(TRIES)):
         now = session.client.read(session.client.find(name, team=team).uid)
         asked = {"image": image, "env": env, "objective": given, "rollout": shares, "standby": standby}
+        asked |= {"standby_memory": standby_memory}
         changes = _changes(now.document["spec"], asked)
         try:
             session.client.patch(now.uid, changes, version=now.version)

@@ -5,7 +5,49 @@ from rest_framework import serializers as s
 from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
 from controlplane.api.serializers.platform import Gpu
-from controlplane.api.serializers.workloads import PHASES, Answer, Event, ExpectedStart, Page
+from controlplane.api.serializers.workloads import (
+    NO_SUGGESTIONS,
+    PHASES,
+    PLACE,
+    Answer,
+    Check,
+    Event,
+    Evicted,
+    ExpectedStart,
+    Page,
+    Suggestion,
+)
+
+
+class ChangedByWeft(Answer):
+    """What Weft changed of a training and still holds, or is about to change."""
+
+    axis = s.CharField(help_text="What is changed: place, node, cpu, servers or workers.")
+    status = s.CharField(help_text="As in GET /trainings/{uid}/experiments.")
+    since = s.DateTimeField(allow_null=True)
+    message = s.CharField(help_text="What holds, and why.")
+    undo = s.CharField(help_text="How to undo it.")
+
+
+@renamed(remedies="suggestions", no_remedies="no_suggestions")
+class Explanation(Answer):
+    """Why a workload is where it is; for one that waits, what the next round would tell it."""
+
+    uid = s.UUIDField()
+    phase = s.ChoiceField(PHASES)
+    reason = s.CharField(allow_blank=True)
+    message = s.CharField(allow_blank=True)
+    numbers = s.DictField()
+    since = s.DateTimeField(allow_null=True)
+    position = s.IntegerField(allow_null=True, help_text=PLACE)
+    in_queue = s.IntegerField(allow_null=True, help_text="How many places the queue has, all teams counted.")
+    checks = Check(many=True)
+    will_start = s.BooleanField(allow_null=True)
+    evicts = Evicted(many=True)
+    expected_start = ExpectedStart(allow_null=True)
+    suggestions = Suggestion(many=True)
+    no_suggestions = s.CharField(allow_blank=True, help_text=NO_SUGGESTIONS)
+    changed_by_weft = ChangedByWeft(many=True)
 
 
 class Round(Answer):

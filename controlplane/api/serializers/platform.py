@@ -10,6 +10,7 @@ from controlplane.api.serializers.workloads import Answer, Page
 from controlplane.domain.periods import Period
 from controlplane.lifecycle.draining import Fate
 from controlplane.queries.tenancy.teams import Takes
+from gpushare.backends.catalogue import CHOSEN, DEMANDS, Guarantee
 from gpushare.gpu import Enforcer
 
 
@@ -56,8 +57,8 @@ class ShareList(Page):
 
 
 ENFORCED_BY = (
-    "What holds a share to its part of a GPU (advisory: nothing; back-end: software on the node that says so); null "
-    "where no share may go."
+    "What holds a share to its part of a GPU (advisory: nothing; back-end: software on the node that says so, without "
+    "a name); of a pool whose nodes differ, what guarantees least. Null where no share may go."
 )
 
 
@@ -101,6 +102,14 @@ class TeamRow(Answer):
     reallocation = s.ChoiceField(
         ["off", "recommend", "automatic"], help_text="What is done where it is known what makes its trainings faster."
     )
+    notebook_park_minutes = s.IntegerField(
+        help_text="Its notebooks are parked after so long without use at the latest; 0: as their job files say."
+    )
+    notebook_max_milli = s.IntegerField(help_text="What a notebook of it may be guaranteed; 0: what quota allows.")
+    notebook_extend = s.BooleanField(help_text="Whether its members may restart the idle time of a notebook.")
+    share_demands = s.ListField(
+        child=s.ChoiceField(DEMANDS), help_text="What must be held of its shares, and by which back-end."
+    )
 
 
 class TeamList(Page):
@@ -140,8 +149,21 @@ class PriorityClassList(Page):
     results = PriorityClass(many=True)
 
 
+class Enforced(Answer):
+    """What holds a share to its part there."""
+
+    enforced_by = s.ChoiceField([one.value for one in Enforcer], allow_null=True, help_text=ENFORCED_BY)
+    guarantees = s.ListField(
+        child=s.ChoiceField([one.value for one in Guarantee]),
+        help_text="What it holds of a share. faults: an error of one share ends no other.",
+    )
+    follows_limit = s.BooleanField(help_text="Whether a limit that changes is in force while a share runs.")
+    verified = s.BooleanField(help_text="Whether Weft's own tests saw these guarantees on a GPU.")
+    enforcement = s.CharField(allow_blank=True, help_text="The same in words; empty where no share may go.")
+
+
 @renamed(held_milli="allocated_milli")
-class NodePool(Answer):
+class NodePool(Enforced):
     """A node pool: what it has, what is promised of it and what is held, milli-GPU."""
 
     name = s.CharField()
@@ -154,7 +176,9 @@ class NodePool(Answer):
     allocated_milli = s.IntegerField()
     takes = s.ChoiceField(Takes.values, help_text="For what new work may take its GPUs.")
     share_nodes = s.IntegerField(help_text="Nodes that take shares: labelled for them, in a pool that takes them.")
-    enforced_by = s.ChoiceField([one.value for one in Enforcer], allow_null=True, help_text=ENFORCED_BY)
+    enforcer = s.ChoiceField(
+        [one.value for one in CHOSEN], allow_blank=True, help_text="Chosen for the pool; empty: what its nodes say."
+    )
 
 
 class NodePoolList(Page):
@@ -185,7 +209,7 @@ class Gpu(Answer):
 
 
 @renamed(held_milli="allocated_milli")
-class Node(Answer):
+class Node(Enforced):
     """A machine with its GPUs."""
 
     name = s.CharField()
@@ -202,8 +226,26 @@ class Node(Answer):
     schedulable = s.BooleanField(help_text="Not cordoned.")
     allocated_milli = s.IntegerField()
     takes = s.ListField(child=s.ChoiceField(["whole", "shares"]), help_text="For what new work may take its GPUs.")
-    enforced_by = s.ChoiceField([one.value for one in Enforcer], allow_null=True, help_text=ENFORCED_BY)
     gpus = Gpu(many=True)
+
+
+class SlowTraining(Answer):
+    """A training that a worker on the machine slowed."""
+
+    uid = s.UUIDField(allow_null=True, help_text="null: you may not see it.")
+    team = s.CharField()
+    name = s.CharField(allow_blank=True)
+    attempt = s.IntegerField()
+    rank = s.IntegerField(help_text="Of the slow worker.")
+    named_at = s.DateTimeField(help_text="Cluster clock.")
+    part = s.FloatField(help_text="Of a step that would go without it, 0 to 1.")
+
+
+class SlowNode(Answer):
+    """In which trainings a worker on a machine was named as slow, the newest first."""
+
+    node = s.CharField()
+    trainings = SlowTraining(many=True)
 
 
 class Drained(Answer):

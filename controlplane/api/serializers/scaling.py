@@ -104,6 +104,16 @@ class SlowWorker(Answer):
     node = s.CharField()
 
 
+class RestartCost(Answer):
+    """What a restart of a training is taken to cost, s: without what it waits for places in between."""
+
+    seconds = s.FloatField()
+    leave_seconds = s.FloatField(help_text="From being told to leave until its last worker is gone.")
+    begin_seconds = s.FloatField(help_text="From having its places until its first step.")
+    own = s.IntegerField(help_text="Of its own restarts that this was learned from.")
+    lent = s.IntegerField(help_text="Of those of other trainings like it.")
+
+
 class Diagnosis(Answer):
     """What slows a training's present attempt, with the evidence, the strongest first."""
 
@@ -117,6 +127,7 @@ class Diagnosis(Answer):
     evidence = Evidence(many=True)
     levels = DiagnosisLevels(allow_null=True)
     slow_worker = SlowWorker(allow_null=True, help_text="With the bottleneck straggler.")
+    restart = RestartCost()
 
 
 class TrainingAllocation(Answer):
@@ -131,8 +142,8 @@ class TrainingAllocation(Answer):
 class ExperimentRow(Answer):
     """A change of a training on trial. Gains are parts of the speed: 0.1 is 10 % faster."""
 
-    axis = s.ChoiceField(["place", "cpu", "servers", "workers", "batch"])
-    status = s.ChoiceField(["on_trial", "kept", "rolled_back", "refused", "unjudged"])
+    axis = s.ChoiceField(["place", "node", "cpu", "servers", "workers", "batch"])
+    status = s.ChoiceField(["on_trial", "kept", "rolled_back", "refused", "unjudged", "stayed"])
     begun_at = s.DateTimeField()
     ended_at = s.DateTimeField(allow_null=True)
     before = TrainingAllocation()
@@ -143,6 +154,7 @@ class ExperimentRow(Answer):
     gain_error = s.FloatField(allow_null=True)
     windows = s.IntegerField(help_text="That ran with the change and count.")
     message = s.CharField()
+    node = s.CharField(help_text="That it left, as a worker was slow there; empty: none.")
 
 
 class Experiments(Answer):
@@ -169,8 +181,11 @@ class Standby(Answer):
 
     serving = s.IntegerField(help_text="Replicas that are to serve.")
     asleep = s.IntegerField(help_text="Replicas on standby now.")
+    on_host = s.IntegerField(help_text="Of these, how many have their weights in host memory, or on their way.")
     lent = s.IntegerField(help_text="GPUs of these that elastic trainings use now.")
     lent_gpu_hours = s.FloatField(help_text="All that it ever lent.")
+    wake_seconds = s.FloatField(help_text="Until one of them answers that has its weights on its GPU.")
+    host_wake_seconds = s.FloatField(help_text="Until one answers that has them in host memory.")
 
 
 class Sleep(Answer):
@@ -228,6 +243,8 @@ class Autoscaling(Answer):
     max = s.IntegerField()
     wanted = s.IntegerField()
     running = s.IntegerField()
+    on_gpus = s.IntegerField(help_text="The GPUs that those which run lie on: fewer than these, where some share one.")
+    on_nodes = s.IntegerField(help_text="The nodes that they are on.")
     sleep = Sleep(allow_null=True, help_text="Null for a service that always has a replica.")
     native = Native(allow_null=True, help_text="Null for a service that Weft scales.")
     standby = Standby(allow_null=True, help_text="Null for a service without.")

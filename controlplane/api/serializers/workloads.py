@@ -302,26 +302,6 @@ class Suggestion(Answer):
     may_apply = s.BooleanField(help_text="Whether the asker may have it applied: POST .../suggestion.")
 
 
-@renamed(remedies="suggestions", no_remedies="no_suggestions")
-class Explanation(Answer):
-    """Why a workload is where it is; for one that waits, what the next round would tell it."""
-
-    uid = s.UUIDField()
-    phase = s.ChoiceField(PHASES)
-    reason = s.CharField(allow_blank=True)
-    message = s.CharField(allow_blank=True)
-    numbers = s.DictField()
-    since = s.DateTimeField(allow_null=True)
-    position = s.IntegerField(allow_null=True, help_text=PLACE)
-    in_queue = s.IntegerField(allow_null=True, help_text="How many places the queue has, all teams counted.")
-    checks = Check(many=True)
-    will_start = s.BooleanField(allow_null=True)
-    evicts = Evicted(many=True)
-    expected_start = ExpectedStart(allow_null=True)
-    suggestions = Suggestion(many=True)
-    no_suggestions = s.CharField(allow_blank=True, help_text=NO_SUGGESTIONS)
-
-
 class Place(Answer):
     """Where one member would be: its rank, its role and its number in it."""
 
@@ -368,7 +348,13 @@ class Worker(Answer):
     bound_at = s.DateTimeField(allow_null=True)
     released_at = s.DateTimeField(allow_null=True)
     asleep_at = s.DateTimeField(allow_null=True, help_text="Since when a replica is on standby; null: it serves.")
-    is_lent = s.BooleanField(help_text="Whether it runs on the GPU of a service's replica on standby; milli is 0 then.")
+    weights = s.CharField(
+        allow_null=True, help_text="Of a replica on standby, where its weights are: device, to host, host, to device."
+    )
+    wake_seconds = s.FloatField(allow_null=True, help_text="In which it answers once it is woken; null: it serves.")
+    is_lent = s.BooleanField(
+        help_text="Whether it runs on a GPU that others lend: a replica on standby, or shares; milli is 0 then."
+    )
 
 
 class Placement(Answer):

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint
 from controlplane.api.pagination import part
 from controlplane.api.refusals import Unavailable
+from controlplane.api.serializers import details
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.cluster.port import ClusterUnreachable
@@ -40,7 +41,7 @@ class Events(WorkloadView):
 class Explanation(WorkloadView):
     """Why a workload waits."""
 
-    @endpoint(answer=answers.Explanation, tag=TAG, operation="explain_workload")
+    @endpoint(answer=details.Explanation, tag=TAG, operation="explain_workload")
     def get(self, request: Request, uid: UUID) -> Response:
         """Explain where a workload is: its one reason, with numbers, and what the next round would do."""
         return Response(queries.explanation(request.user, self.one(uid)))

@@ -19,11 +19,10 @@ from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads import details as queries
-from controlplane.queries.workloads import diagnosis, experiments, objectiveprice, revisions
+from controlplane.queries.workloads import diagnosis, experiments, notebooks, objectiveprice, revisions
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
-from controlplane.services.scheduling import clock
-from controlplane.services.scheduling import experiments as changing
+from controlplane.services.scheduling import changing, clock
 from controlplane.services.workloads import idle, workloads
 from scheduler.model.workload import Kind, Phase
 
@@ -254,7 +253,7 @@ class Extend(OfKind):
 
 def _activity(workload: Any) -> dict[str, Any]:
     since = rows.idle_since(workload)
-    after = (workload.spec.get("normalised") or {}).get("park_after_seconds")
+    after = notebooks.park_after(workload)
     return {
         "idle_since": None if since is None else iso(since),
         "park_after_seconds": after,

@@ -15,6 +15,7 @@ from controlplane.jobspec import jobfile
 from controlplane.jobspec.quantities import iso, moment
 from controlplane.jobspec.shapes import Choice, Items, Quantity, Text
 from controlplane.queries.accounts import access
+from controlplane.queries.scheduling import nodes as machines
 from controlplane.queries.tenancy import platform as queries
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import draining, nodes
@@ -72,15 +73,15 @@ class Team(Named):
         operation="change_team",
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Say whether its shares may lie beside other teams', and what is done for its trainings. For its admins."""
+        """Say what may lie beside its shares, what must hold them, what is done for its trainings, and of notebooks."""
         team = self.team(access.Verb.MANAGE, name)
         given = requests.read_body(sharing.TEAM_CHANGES, request.data)
-        allowed, mode = given["shares_with_others"], given["reallocation"]
-        if allowed is None and mode is None:
-            raise Refused(
-                400, "Invalid", "shares_with_others", "Nothing is asked. Give shares_with_others or reallocation."
-            )
-        teams.change(team=team, shares_with_others=allowed, reallocation=mode, actor=self.actor)
+        if all(value is None for value in given.values()):
+            names = f"shares_with_others, reallocation, share_demands or one of {', '.join(teams.NOTEBOOKS)}"
+            raise Refused(400, "Invalid", "shares_with_others", f"Nothing is asked. Give {names}.")
+        said = {name: given.pop(name) for name in teams.NOTEBOOKS}
+        notebooks = {name: value for name, value in said.items() if value is not None}
+        teams.change(team=team, notebooks=notebooks, **given, actor=self.actor)
         return self.answered(name)
 
 
@@ -123,12 +124,16 @@ class NodePool(Named):
         operation="change_node_pool",
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Say for what new work may take a pool's GPUs; what runs there stays."""
+        """Say for what new work may take a pool's GPUs, and what holds shares there; what runs there stays."""
         given = requests.read_body(sharing.NODE_POOL, request.data)
+        takes, enforcer = given["takes"], given["enforcer"]
+        if takes is None and enforcer is None:
+            raise Refused(400, "Invalid", "takes", "Nothing is asked. Give takes or enforcer.")
         pool = queries.pool_at(name)
         if pool is None:
             raise Http404
-        quotas.set_takes(pool=pool, takes=given["takes"], actor=self.actor)
+        chosen = "" if enforcer == sharing.NODES_SAY else enforcer
+        quotas.change_pool(pool=pool, takes=takes, enforcer=chosen, actor=self.actor)
         return self.answered(name)
 
 
@@ -161,6 +166,23 @@ class Node(OfMachine):
     def get(self, request: Request, name: str) -> Response:
         """Read a machine with its GPUs and the workloads on them."""
         return self.answered(name)
+
+
+class SlowWorkers(View):
+    """What is known of slow workers on one machine."""
+
+    @endpoint(answer=answers.SlowNode, problems=(404,), tag="nodes", operation="read_slow_workers")
+    def get(self, request: Request, name: str) -> Response:
+        """Tell in which trainings a worker on a machine was named as slow, the newest first."""
+        if not machines.exists(name):
+            raise Http404
+        found = machines.slow(name, queries.scope(request.user))
+        rows = [
+            {"uid": one.uid, "team": one.team, "name": one.name, "attempt": one.attempt, "rank": one.rank,
+             "named_at": iso(one.at), "part": one.part}
+            for one in found
+        ]  # fmt: skip
+        return Response({"node": name, "trainings": rows})
 
 
 class Gpus(View):

@@ -1,6 +1,6 @@
 """What a benchmark gives: figures with their goals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,3 +54,9 @@ class Result:
 
 class BenchmarkError(Exception):
     """The benchmark cannot run; the message is one sentence with the fix."""
+
+
+def quantile(values: Iterable[float], part: float) -> float:
+    """The smallest value that so large a part of all is not above (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-len(ordered) * part // 1) - 1)]

@@ -34,6 +34,29 @@ ADAPTER = (
     "controlplane/manifests",
     "controlplane/testbed",
 )
+# The world of notebooks, a service and trainings, and what plays it.
+MIX = (
+    "mix.measure",
+    "mix.bounds",
+    "mix.cells",
+    "mix.courses",
+    "mix.draws",
+    "mix.engine",
+    "mix.jobs",
+    "mix.ondemand",
+    "mix.planned",
+    "mix.policies",
+    "mix.requests",
+    "mix.runs",
+    "mix.speeds",
+    "slo.judge",
+    "slo.policies",
+    "slo.traces",
+    "training.goodput",
+    "training.mapfit",
+    "training.tables",
+    "training.trainings",
+)
 # What a replay runs: the life cycle in memory, under the scheduler and the autoscaler.
 REPLAY = (
     *SIMULATION,
@@ -92,6 +115,14 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ("autoscaler/bottleneck", "autoscaler/experiment"),
     ),
     "tokens": Benchmark(("sharing.tokens", "sharing.divisions"), ("gpushare",)),
+    "notebooks": Benchmark(
+        ("notebooks.measure", "notebooks.engine", "notebooks.policies", "notebooks.runs", "notebooks.sessions"),
+        ("gpushare",),
+    ),
+    "interposer": Benchmark(
+        ("sharing.interposer", "sharing.enforced"),
+        ("gpushare", "controlplane/enforcer", "controlplane/testbed"),
+    ),
     "limits": Benchmark(("sharing.limits",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "sia": Benchmark(
         (
@@ -126,6 +157,14 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             "training.trainings",
         ),
         ("autoscaler",),
+    ),
+    "training": Benchmark(
+        MIX,
+        REPLAY,
+    ),
+    "mixed": Benchmark(
+        ("mix.mixed", *MIX),
+        REPLAY,
     ),
     "elasticity": Benchmark(("training.elasticity", "training.clusters", "training.elasticdraws"), ("autoscaler",)),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),

@@ -342,11 +342,12 @@ def path_of(cell: Cell, made: Tenants) -> str:
         "<path:object_id>": "1",
         "<path:content_type_id>": "1",
     }  # fmt: skip
-    names = {"api/v1/teams/": cell.team, "workloads/": f"{MARKS.get(cell.team, 'no')}-t", "parts/": "tiles"}
+    mark = MARKS.get(cell.team, "no")
+    names = {"api/v1/teams/": cell.team, "workloads/": f"{mark}-t", "notebooks/": f"{mark}-n", "parts/": "tiles"}
     names["api/v1/node-pools/"] = "main"
     name = next((value for before, value in names.items() if cell.route.address.startswith(before)), "a")
     path = cell.route.address
-    for parameter, value in {**values, "<slug:name>": name, "<str:name>": name}.items():
+    for parameter, value in {**values, **dict.fromkeys(("<slug:name>", "<str:name>", "<path:name>"), name)}.items():
         path = path.replace(parameter, value)
     return "/" + path.lstrip("^/").rstrip("$")
 

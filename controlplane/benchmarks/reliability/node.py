@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from controlplane.benchmarks.harness import processes, rights
-from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
+from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result, quantile
 from controlplane.benchmarks.scheduling.podwatch import PodWatch
 from controlplane.cluster.kubernetes import names
 from controlplane.simulator.worlds.presets import Pool, Preset
@@ -70,19 +70,14 @@ def run(options: Options, progress: Progress) -> Result:
     return Result(
         (
             Figure("node.resumed_of_20", sum(one.is_resumed for one in turns), "", TIMES, higher_is_better=True),
-            Figure("node.sigterm_to_free_p95_seconds", round(_p95(free), 3), "s"),
-            Figure("node.resize_p95_seconds", round(_p95(resized), 3), "s"),
+            Figure("node.sigterm_to_free_p95_seconds", round(quantile(free, 0.95), 3), "s"),
+            Figure("node.resize_p95_seconds", round(quantile(resized, 0.95), 3), "s"),
         ),
         (
             f"{times} preemptions of a gang of {WORKERS} processes, and as many resizes of one of them",
             f"SIGTERM to free {min(free):.2f} to {max(free):.2f} s; resize {min(resized):.2f} to {max(resized):.2f} s",
         ),
     )
-
-
-def _p95(values: list[float]) -> float:
-    """The nearest rank."""
-    return sorted(values)[-(-95 * len(values) // 100) - 1]
 
 
 @contextmanager

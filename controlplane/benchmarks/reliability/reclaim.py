@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.benchmarks.harness import processes
-from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
+from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result, quantile
 from controlplane.benchmarks.harness.record import machine
 from controlplane.cluster import reclaims
 from controlplane.testbed import postgres
@@ -89,5 +89,5 @@ def _note(how: str, turns: Sequence[dict[str, Any]]) -> str:
 
 
 def _rank(part: int, values: Sequence[float]) -> float:
-    """The nearest rank."""
-    return round(sorted(values)[-(-part * len(values) // 100) - 1], 3)
+    """With three digits."""
+    return round(quantile(values, part / 100), 3)

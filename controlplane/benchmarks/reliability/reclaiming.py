@@ -32,7 +32,7 @@ from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.jobspec.spec import parse
 from controlplane.loops import actuate, observe, scale, schedule
 from controlplane.loops.wiring import Wiring
-from controlplane.models import Placement, PlacementState, Workload
+from controlplane.models import Event, Placement, PlacementState, Workload
 from controlplane.services.scheduling import policy
 from controlplane.services.workloads import presets, submission
 from controlplane.services.workloads.submission import Submission
@@ -41,7 +41,7 @@ from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.processes import wait_until
 from controlplane.testbed.realnode import elastic, serving
 from controlplane.testbed.realnode.claims import claim
-from controlplane.testbed.realnode.node import MODEL, POOL, RealNode, real_node
+from controlplane.testbed.realnode.node import MIB, MODEL, POOL, RealNode, real_node
 from gpushare.gpu import WHOLE
 from scheduler.model.team import Quota, Team
 
@@ -162,14 +162,20 @@ class Bench:
                 raise BenchmarkError(f"A round of {report.loop} was skipped: {report.skipped}.")
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
-        """Turn the loops until it is so."""
+        """Turn the loops until it is so. Raises BenchmarkError, with what each workload was last told."""
 
         def turned() -> bool:
             self.node.check()
             self.rounds(observe, schedule, actuate, scale, actuate)
             return is_so()
 
-        wait_until(turned, what, GIVE_UP_SECONDS)
+        try:
+            wait_until(turned, what, GIVE_UP_SECONDS)
+        except TimeoutError as late:
+            newest = Event.objects.order_by("-id")[:20]
+            told = [f"{e.name} {e.kind} {e.reason}: {e.message}" for e in newest]
+            rows = [f"{w.name}: {w.phase}, {w.message}" for w in Workload.objects.order_by("seq")]
+            raise BenchmarkError("\n".join([f"{late}.", *rows, "Newest events first:", *told])) from late
 
     def submit(self, job: Mapping[str, Any]) -> str:
         """Its id."""
@@ -234,16 +240,17 @@ class Gang:
         _poll(lambda: self._steps()[-1][0] > decided and lent.rank not in self._steps()[-1][2], "a step without it")
         steps = self._steps()
         place = max(number for number, one in enumerate(steps) if lent.rank in one[2])
-        for state in self._data.glob("state-*"):
-            state.unlink()
+        self._take_saved(lent.rank)
         loss, redone = steps[place + 1][0] - steps[place][0], steps[place + 1][3]
         return Turn(self._how, ended - decided, gone - decided, answered - decided, loss, redone)
 
     def end(self) -> None:
         """Have it end, and look whether it has lost anything. Raises BenchmarkError."""
+        # Whole: a worker that comes when the others have ended has no gang to join.
+        self._bench.until(self._has_borrowed, "a worker that borrows")
         (self._data / "enough").touch()
         done = Workload.objects.filter(pk=self._workload, phase="Succeeded")
-        self._bench.until(lambda: done.exists() or not self._bench.is_running(self._workload), "the gang to end")
+        self._bench.until(lambda: not self._bench.is_running(self._workload) and done.exists(), "the gang to end")
         steps = self._steps()
         total = sum(step * sum(rank + 1 for rank in ranks) for _, step, ranks, _, _ in steps)
         if [step for _, step, *_ in steps] != list(range(1, len(steps) + 1)) or steps[-1][4] != total:
@@ -257,6 +264,14 @@ class Gang:
         """Its workers on sleeping replicas' GPUs that were not told to leave."""
         live = Placement.objects.filter(workload_id=self._workload, state=PlacementState.BOUND)
         return list(live.exclude(lender=""))
+
+    def _take_saved(self, rank: int) -> None:
+        """Away with what the worker saved; raises BenchmarkError unless it is whole, or none was to be saved."""
+        saved = {file.name: file.stat().st_size for file in self._data.glob("state-*")}
+        if saved != ({f"state-{rank}": STATE * MIB} if self._how == "save" else {}):
+            raise BenchmarkError(f"A worker that is to {self._how} left {saved or 'nothing'} behind.")
+        for name in saved:
+            (self._data / name).unlink()
 
     def _process(self, rank: int) -> int:
         """The worker's, on this machine; the gang before has ended."""

@@ -23,7 +23,7 @@ import httpx
 
 from controlplane.adopted.kinds import QUEUE
 from controlplane.benchmarks.harness import processes, rights
-from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
+from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result, quantile
 from controlplane.manifests import webhook
 from controlplane.manifests.site import ADMISSION, Json, Site
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
@@ -47,9 +47,8 @@ class Timed:
     first: str  # refusal
 
     def quantile(self, part: float) -> float:
-        """The smallest time that so large a part of all is not above (nearest rank)."""
-        ordered = sorted(self.took)
-        return ordered[max(0, -int(-len(ordered) * part // 1) - 1)]
+        """Of the times."""
+        return quantile(self.took, part)
 
 
 def run(options: Options, progress: Progress) -> Result:

@@ -26,7 +26,7 @@ from statistics import median
 import httpx
 
 from controlplane.benchmarks.harness import processes, rights
-from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
+from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result, quantile
 from controlplane.benchmarks.scheduling.podwatch import Course, PodWatch
 from controlplane.simulator.worlds.presets import Pool, Preset
 from controlplane.testbed import compose
@@ -94,12 +94,6 @@ def _result(handovers: Sequence[Step], submitted: Sequence[Step], used: dict[str
             "KWOK; the benchmark",
         ),
     )
-
-
-def quantile(values: Iterable[float], part: float) -> float:
-    """The smallest value that so large a part of all is not above (nearest rank)."""
-    ordered = sorted(values)
-    return ordered[max(0, -int(-len(ordered) * part // 1) - 1)]
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -221,6 +221,11 @@ class WatchedCluster(KubernetesCluster):
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Nothing to do."""
 
+    def offload(
+        self, workload: str, attempt: int, ranks: Sequence[int], memory: int, weights: int, *, on: bool
+    ) -> None:
+        """Nothing to do."""
+
     def keep_address(self, address: Address, *, on: bool) -> None:
         """Nothing to do."""
 

@@ -18,6 +18,7 @@ TOLERANCE = 0.1  # Kubernetes' HPA: no change within 10 % of the target
 STEP_RATIO, STEP_COUNT = 1.0, 4  # HPA's default scale-up: by as many again or four, whichever is more, each 15 s
 TARGETS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 WAITING = (0.05, 0.25, 1.0, 4.0)  # requests that wait, a slot
+RATIOS = (0.2, 0.3, 0.35, 0.4, 0.5, 0.6)  # of the objective: what nine of ten requests are to take at most
 WINDOWS = (60.0, 300.0)  # s over which fewer must have been wanted
 
 Make = Callable[[Trace, float], Policy]  # the second: seconds until a replica serves
@@ -145,6 +146,26 @@ def keda(waiting: float, window: float) -> Make:
     return make
 
 
+def llm_d(target: float, window: float) -> Make:
+    """llm-d's law: how long nine of ten requests take, over the objective, at most 2, on average over 45 s.
+
+    Theirs is the larger of this ratio for the first token and for each further one; here requests have one time.
+    """
+
+    def make(trace: Trace, start: float) -> Policy:
+        stable, ratios = _Stable(window, deque()), deque[float](maxlen=3)
+
+        def look(now: Seen) -> int:
+            if now.slow is None:
+                return now.on
+            ratios.append(min(2.0, now.slow / trace.objective))
+            return stable(now.at, now.on, _proportional(now, sum(ratios) / len(ratios) / target))
+
+        return Policy(look)
+
+    return make
+
+
 def static(replicas: int) -> Make:
     """So many replicas from the beginning to the end."""
     return lambda trace, start: Policy(lambda _: replicas)
@@ -164,4 +185,7 @@ BASELINES: Mapping[str, Make] = {
     **_family("hpa-rps", hpa_requests, TARGETS),
     **_family("knative", knative, TARGETS),
     **_family("keda", keda, WAITING),
+    **_family("llm-d", llm_d, RATIOS),
 }
+# With the law's standby: all replicas loaded, those that do not serve lent. A fall costs next to nothing then.
+WITH_STANDBY: Mapping[str, Make] = {f"hpa-rps {target:g}": hpa_requests(target, WINDOWS[0]) for target in TARGETS}

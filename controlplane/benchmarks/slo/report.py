@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from controlplane.benchmarks.harness.parts import STYLE
 from controlplane.benchmarks.slo.curves import Cell, Curve
 from controlplane.benchmarks.slo.traces import Floats
 
@@ -15,22 +16,6 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 20
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "12 4", "1 2")
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880)  # minutes between two ticks
 TICKS = 10
-STYLE = """
-:root { color-scheme: light dark; --text: #1c2024; --dim: #60646c; --line: #d9d9e0; --ground: #fff;
-  --p0: #0b5cad; --p1: #c2410c; --p2: #047857; --p3: #a21caf; --p4: #a16207; --p5: #57606a; }
-@media (prefers-color-scheme: dark) { :root { --text: #edeef0; --dim: #b0b4ba; --line: #363a3f; --ground: #111113;
-  --p0: #6cb6ff; --p1: #ff9d6c; --p2: #4ade80; --p3: #e594f5; --p4: #facc15; --p5: #adbac7; } }
-body { margin: 0 auto; max-width: 64rem; padding: 1rem; font: 15px/1.5 Inter, system-ui, sans-serif;
-  color: var(--text); background: var(--ground); }
-h2 { margin: 2.5rem 0 0; } h3 { margin: 1rem 0 0; font-size: 1rem; } p { color: var(--dim); margin: .25rem 0; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; white-space: nowrap; }
-td, th { padding: .2rem .8rem .2rem 0; text-align: right; border-bottom: 1px solid var(--line); }
-td:first-child, th:first-child { text-align: left; }
-svg { display: block; } svg.chart { width: 100%; min-width: 48rem; height: auto; }
-svg.key { display: inline-block; vertical-align: middle; margin-right: .5rem; }
-svg text { font-size: 11px; fill: var(--dim); } .grid { stroke: var(--line); stroke-width: 1; }
-.curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; } .load { stroke: var(--text); }
-"""
 INTRODUCTION = (
     "Seed {seed}. Each policy has the same requests, and as many replicas at most as one and a half times the busiest "
     "minute needs. A minute is bad when more than 5 % of its arrivals were late. With standby a replica serves "

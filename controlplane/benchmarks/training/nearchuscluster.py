@@ -116,6 +116,16 @@ Summaries = Mapping[tuple[str, Case], Summary]
 
 def figures(options: Options, progress: Progress) -> Result:
     """Simulate all. Raises BenchmarkError where the traces are missing, or the simulator is not as published."""
+    notes, told, cases = played(options, progress)
+    result = judged(told, cases)
+    return Result(result.figures, (*notes, *result.notes))
+
+
+def played(options: Options, progress: Progress) -> tuple[list[str], Summaries, tuple[Case, ...]]:
+    """What the simulator is held against, in words, each setting on each workload, and the workloads.
+
+    Raises BenchmarkError.
+    """
     if not (options.data / "training" / "pollux" / "workloads_1-4.csv").exists():
         raise BenchmarkError(
             f"{options.data} has no workloads of Pollux. Set WEFT_DATA to the folder with the shared traces."
@@ -135,8 +145,7 @@ def figures(options: Options, progress: Progress) -> Result:
         for number, ((name, case, _), future) in enumerate(futures.items()):
             progress(number / len(futures), f"{case[0]} {case[1]}, {name}")
             told.setdefault((name, case), []).append(future.result())
-    result = judged({key: _mean(runs) for key, runs in told.items()}, cases)
-    return Result(result.figures, (*notes, *result.notes))
+    return notes, {key: _mean(runs) for key, runs in told.items()}, cases
 
 
 def simulated(data: Path, name: str, case: Case, seed: int) -> Summary:

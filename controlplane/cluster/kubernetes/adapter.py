@@ -10,14 +10,16 @@ import structlog
 
 from controlplane.cluster.kubernetes import names, notes, podlog, serving
 from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
+from controlplane.cluster.kubernetes.backends.parts import Parts
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.kubernetes.held import Device
 from controlplane.cluster.kubernetes.owned.owners import KubernetesOwners
-from controlplane.cluster.kubernetes.placeholders import IMAGE, Placeholders
+from controlplane.cluster.kubernetes.placeholders import IMAGE, WAIT_SECONDS, Placeholders
 from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
 from controlplane.cluster.kubernetes.queued import Queued, is_queued
 from controlplane.cluster.kubernetes.reflector import PAGE, Reflector, of_cluster
+from controlplane.cluster.kubernetes.sleepmode import Size, SleepMode
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import Address, LogLine, Note, Observation, PodSpec, Split, pod_name
 
@@ -43,6 +45,7 @@ class KubernetesCluster:
         clock: Callable[[], float] = time.time,
         page: int = PAGE,
         placeholder_image: str = IMAGE,
+        placeholder_patience: float = WAIT_SECONDS,
         has_autoscalers: bool = False,
     ) -> None:
         self._clock = clock
@@ -57,8 +60,11 @@ class KubernetesCluster:
         self._store = Store(lost_after)
         self._reflector: Reflector | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._placeholders = Placeholders(self._calls, self._store.placeholder, placeholder_image)
-        self._binder = Binder(self._calls, self._store.worker, prefix, self._placeholders)
+        self._placeholders = Placeholders(self._calls, self._store.placeholder, placeholder_image, placeholder_patience)
+        self._binder = Binder(
+            self._calls, self._store.worker, prefix, self._placeholders, Parts(self._calls, self._store.device, clock)
+        )
+        self._sleep = SleepMode(self._calls, self.now, self._binder.resize)
         self._queued = Queued(
             self._calls, self._store.worker, self._store.candidates, prefix, self._placeholders, self._binder.guards
         )
@@ -246,7 +252,7 @@ class KubernetesCluster:
         self._watching()
         worker = self._binder.find(pod_name(workload, attempt, rank))
         if worker is not None and worker.is_placed and not worker.is_over:
-            self._calls.call(self._binder.resize(worker, cpu_milli, memory))
+            self._calls.call(self._binder.resize(worker, cpu_milli, memory + worker.host_memory))
 
     def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
         """Write it in these replicas' annotations, where what enforces shares on their nodes reads it."""
@@ -273,6 +279,17 @@ class KubernetesCluster:
         for worker in await self._workers(workload, attempt, ranks):
             if not worker.is_over:
                 await self._binder.rotate(worker, on=on)
+
+    def offload(
+        self, workload: str, attempt: int, ranks: Sequence[int], memory: int, weights: int, *, on: bool
+    ) -> None:
+        """Have the servers of these replicas move their weights (sleepmode.py), which goes on in the background."""
+        if not ranks:
+            return
+        self._watching()
+        for worker in self._calls.call(self._workers(workload, attempt, ranks)):
+            if not worker.is_over and not worker.is_leaving:
+                self._sleep.begin(worker, Size(memory, weights), on=on)
 
     def keep_address(self, address: Address, *, on: bool) -> None:
         """Take its pods' ownership off its Service, or give it an owner that is no more."""

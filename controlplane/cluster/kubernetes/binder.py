@@ -16,6 +16,8 @@ from typing import TypeVar
 
 from controlplane.cluster.kubernetes import names, pods, podstatus, serving
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError, all_of
+from controlplane.cluster.kubernetes.backends import choice
+from controlplane.cluster.kubernetes.backends.parts import Parts, is_scheduled
 from controlplane.cluster.kubernetes.placeholders import Placeholders
 from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import PodSpec
@@ -35,8 +37,16 @@ Find = Callable[[str], Worker | None]
 class Binder:
     """`find` is the informer's; what was made here and is not in it yet is remembered."""
 
-    def __init__(self, api: Api, find: Find, prefix: str, placeholders: Placeholders | None = None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        find: Find,
+        prefix: str,
+        placeholders: Placeholders | None = None,
+        parts: Parts | None = None,
+    ) -> None:
         self._api = api
+        self._parts = Parts(api) if parts is None else parts
         self._placeholders = Placeholders(api, lambda node, gpu: None) if placeholders is None else placeholders
         self.guards = serving.Guards(api)
         self._found = find
@@ -97,6 +107,8 @@ class Binder:
         if not pods.has_share(pod):
             await self._placeholders.give_back(pod.node, pod.gpus)
             return ""
+        if choice.of(pod).accounts:
+            return ""
         return await self._placeholders.hold(pod.node, pod.gpus[0], f"{self._namespace(pod)}/{pod.name}")
 
     async def _is_there(self, pod: PodSpec) -> bool:
@@ -142,9 +154,15 @@ class Binder:
         worker = self.find(pod.name)
         if worker is None:
             raise RefusedError(404, "NotFound", f"{pod.name} is gone.")
+        if is_scheduled(pod) and not worker.is_over:
+            # Also of one that is placed: kube-scheduler may have been quick with a claim that was left over.
+            await self._parts.claim(pod, self._namespace(pod), worker.uid)
+            await self._parts.bound(pod, f"{self._path(pod.namespace)}/{pod.name}")
+            return
         if not worker.is_placed:
             try:
-                binding = _binding(pod, worker, device)
+                more = self._parts.annotations(pod) if pods.has_share(pod) else {}
+                binding = _binding(pod, worker, device, more)
                 await self._api.text("POST", f"{self._path(pod.namespace)}/{pod.name}/binding", binding)
                 return
             except RefusedError as error:
@@ -241,9 +259,9 @@ class Binder:
             return False
         return bool(meta["uid"] == worker.uid and meta.get("deletionTimestamp") is None)
 
-    async def resize(self, worker: Worker, cpu_milli: int, memory: int) -> None:
-        """Change CPU and memory of the running container."""
-        amounts = {"cpu": f"{cpu_milli}m", "memory": f"{memory}Mi"}
+    async def resize(self, worker: Worker, cpu_milli: int | None, memory: int) -> None:
+        """Change CPU (None: not) and memory of the running container."""
+        amounts = {"memory": f"{memory}Mi"} | ({} if cpu_milli is None else {"cpu": f"{cpu_milli}m"})
         container = {"name": names.CONTAINER, "resources": {"requests": amounts, "limits": amounts}}
         path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}/resize"
         body = {"metadata": {"uid": worker.uid}, "spec": {"containers": [container]}}
@@ -292,7 +310,9 @@ def _keep(kept: OrderedDict[str, T], name: str, value: T) -> None:
 
 
 def _is_built_alike(one: PodSpec, other: PodSpec) -> bool:
-    """Whether two pods of one name are built alike: all counts but where they go."""
+    """Whether two pods of one name are built alike: all counts but where they go, unless the pod says it."""
+    if is_scheduled(one) and (one.node, one.gpus) != (other.node, other.gpus):
+        return False
     return _BUILT_OF(one) == _BUILT_OF(other)
 
 
@@ -301,8 +321,8 @@ def digest(manifest: Json) -> str:
     return hashlib.blake2b(json.dumps(manifest).encode(), digest_size=8).hexdigest()
 
 
-def _binding(pod: PodSpec, worker: Worker, device: str) -> Json:
-    given = {names.GPUS: names.gpus_text(pod.gpus)} | ({names.DEVICE: device} if device else {})
+def _binding(pod: PodSpec, worker: Worker, device: str, more: dict[str, str]) -> Json:
+    given = {names.GPUS: names.gpus_text(pod.gpus)} | ({names.DEVICE: device} if device else {}) | more
     meta = {"name": pod.name, "uid": worker.uid, "annotations": given}
     return {
         "apiVersion": "v1", "kind": "Binding", "metadata": meta,

@@ -64,6 +64,6 @@ def _devices(pod: Pod | None) -> list[Device]:
     """The devices that a pod says something of: a placeholder's, and those of a share that is placed and not over."""
     if isinstance(pod, Placeholder):
         return [(pod.node, pod.gpu)]
-    if isinstance(pod, Worker) and pod.has_share and pod.is_placed and not pod.is_over:
+    if isinstance(pod, Worker) and pod.has_share and not pod.enforcer and pod.is_placed and not pod.is_over:
         return [(pod.seen.node, gpu) for gpu in pod.seen.gpus]
     return []

@@ -5,20 +5,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.backends import hami, mig, mps
 from controlplane.cluster.kubernetes.podstatus import Foreign
 from controlplane.cluster.kubernetes.quantities import mebibytes, milli, seconds, whole
+from gpushare.backends.catalogue import CHOSEN
+from gpushare.gpu import Enforcer
 from scheduler.model.snapshot import Node
 
 Json = Mapping[str, Any]
 
 POOL = "weft.dev/pool"
 SHARES = "weft.dev/shares"  # "true": its GPUs may be shared
-ENFORCED = "weft.dev/shares-enforced"  # "true": what shares them there holds each to its limit, and follows a change
+# "true": what shares them there holds each to its limit, and follows a change; or the name of the back-end that does.
+ENFORCED = "weft.dev/shares-enforced"
 RACK = "weft.dev/rack"
 NVLINK = "weft.dev/nvlink"  # devices in one NVLink domain
 LOST_GPUS = "weft.dev/lost-gpus"  # annotation: indices of devices that are broken, where something knows them
 ZONE = "topology.kubernetes.io/zone"
 PRODUCT = "nvidia.com/gpu.product"
+GPU_COUNT = "nvidia.com/gpu.count"  # of the machine, where no device plugin offers whole ones
 GPU_MEMORY = "nvidia.com/gpu.memory"  # MiB of each device
 DEFAULT_POOL = "default"
 
@@ -34,6 +39,7 @@ class Machine:
     version: int
     unknown_lost: int  # devices that are broken, without saying which
     unready_since: float | None
+    devices: tuple[str, ...] = ()  # what the node's own software calls its GPUs, where it says so
 
 
 def machine_of(thing: Json) -> Machine:
@@ -41,8 +47,14 @@ def machine_of(thing: Json) -> Machine:
     meta, spec, status = thing["metadata"], thing.get("spec") or {}, thing.get("status") or {}
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
-    gpus = whole(capacity.get(names.GPU_RESOURCE))
-    lost = _indices(annotations.get(LOST_GPUS, ""), gpus)
+    devices = hami.registered(annotations.get(hami.REGISTERED, ""))
+    plugged = 0 if devices else whole(capacity.get(names.GPU_RESOURCE))
+    # Where all GPUs are divided, the device plugin offers their parts under other names, or too many under this one.
+    says = labels.get(ENFORCED, "")
+    is_divided = says == Enforcer.DRA or any(key == mps.RESOURCE or key.startswith(mig.PREFIX) for key in capacity)
+    gpus = len(devices) or (whole(labels.get(GPU_COUNT)) if is_divided else plugged)
+    ill = tuple(index for index, (_, is_well) in enumerate(devices) if not is_well)
+    lost = tuple(sorted({*_indices(annotations.get(LOST_GPUS, ""), gpus), *ill}))
     is_ready, changed_at = _ready(status.get("conditions") or ())
     version = meta.get("resourceVersion", "0")
     return Machine(
@@ -61,12 +73,19 @@ def machine_of(thing: Json) -> Machine:
             schedulable=not spec.get("unschedulable") and not any(map(_repels, spec.get("taints") or ())),
             lost=lost,
             takes_shares=labels.get(SHARES) == "true",
-            enforces_limits=labels.get(ENFORCED) == "true",
+            enforces_limits=says in ("true", Enforcer.WEFT),
+            enforcer=says if says in CHOSEN else "",
         ),
         version=int(version) if version.isdigit() else 0,
-        unknown_lost=max(0, gpus - whole(allocatable.get(names.GPU_RESOURCE)) - len(lost)),
+        unknown_lost=max(0, plugged - whole(allocatable.get(names.GPU_RESOURCE)) - len(lost)),
         unready_since=None if is_ready else changed_at,
+        devices=tuple(name for name, _ in devices),
     )
+
+
+def device_of(machine: Machine | None, gpu: int) -> str:
+    """What a machine's own software calls a GPU; empty where it does not say."""
+    return machine.devices[gpu] if machine and gpu < len(machine.devices) else ""
 
 
 def _ready(conditions: Iterable[Json]) -> tuple[bool, float]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from controlplane.cluster.kubernetes import names, podstatus
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError
-from controlplane.cluster.kubernetes.podstatus import Placeholder, Worker
+from controlplane.cluster.kubernetes.podstatus import Candidate, Placeholder, Worker
 from controlplane.cluster.port import PodPhase
 
 IMAGE = "busybox:1.36"
@@ -30,12 +30,13 @@ At = Callable[[str, int], Placeholder | None]
 
 
 class Placeholders:
-    """`at` is the informer's: what holds a device as far as it knows."""
+    """`at` is the informer's: what holds a device as far as it knows. patience: s that a command waits for one."""
 
-    def __init__(self, api: Api, at: At, image: str = IMAGE) -> None:
+    def __init__(self, api: Api, at: At, image: str = IMAGE, patience: float = WAIT_SECONDS) -> None:
         self._api = api
         self._at = at
         self._image = image
+        self._patience = patience
 
     async def hold(self, node: str, gpu: int, claimant: str) -> str:
         """Have a device held for a share, "namespace/name"; what the runtime calls the device, else its number.
@@ -43,7 +44,7 @@ class Placeholders:
         Raises RefusedError or ClusterUnreachable.
         """
         holder = await self.claim(node, gpu, claimant)
-        wait = _Wait(f"The placeholder of GPU {gpu} on {node} does not run")
+        wait = _Wait(f"The placeholder of GPU {gpu} on {node} does not run", self._patience)
         while holder.phase is not PodPhase.RUNNING:
             if not holder.holds:
                 raise RefusedError(409, "NotHeld", f"GPU {gpu} on {node} cannot be held for shares: {holder.reason}.")
@@ -56,7 +57,8 @@ class Placeholders:
 
     async def claim(self, node: str, gpu: int, claimant: str) -> Placeholder:
         """Have a placeholder name this share as one that it was claimed for. Does not wait for it to run."""
-        holder, wait = self._at(node, gpu), _Wait(f"The placeholder of before still holds GPU {gpu} on {node}")
+        holder = self._at(node, gpu)
+        wait = _Wait(f"The placeholder of before still holds GPU {gpu} on {node}", self._patience)
         while True:
             if holder is None:
                 claimed = await self._create(node, gpu, claimant)
@@ -76,7 +78,7 @@ class Placeholders:
             holder = self._at(node, gpu)
             if holder is None:
                 continue
-            wait = _Wait(f"GPU {gpu} on {node} is still held for shares")
+            wait = _Wait(f"GPU {gpu} on {node} is still held for shares", self._patience)
             while (holder := await self._read(names.placeholder(node, gpu))) is not None:
                 if not holder.is_leaving:
                     await self.release(holder)
@@ -99,6 +101,8 @@ class Placeholders:
             if error.status == 404:
                 return False
             raise
+        if isinstance(found, Candidate):
+            return True  # it is bound next
         if not isinstance(found, Worker) or found.is_over:
             return False
         return not found.is_placed or (found.seen.node, found.seen.gpus) == (holder.node, (holder.gpu,))
@@ -153,9 +157,9 @@ class Placeholders:
 class _Wait:
     """Pauses that grow, up to a deadline; then it is a refusal that says what was waited for."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, patience: float) -> None:
         self._what = what
-        self._deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
+        self._deadline = asyncio.get_running_loop().time() + patience
         self._looks = 0
 
     async def pause(self, why: str = "") -> None:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from controlplane.cluster.kubernetes import distributed, names, volumes
+from controlplane.cluster.kubernetes.backends import choice
+from controlplane.cluster.kubernetes.backends.variables import HIDDEN
 from controlplane.cluster.port import PodSpec
 from controlplane.domain.addresses import ports
 from controlplane.jobspec import members
@@ -25,13 +27,6 @@ ROOT = 0
 LOW_PORTS = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 FIRST_FREE_PORT = 1024
 READY_PERIOD, READY_FAILURES = 2, 3  # s between two looks whether a replica answers; missed ones before it does not
-# Variables of a share, each from the pod's own annotation: its device, guarantee and limit (milli-GPU), memory (MiB).
-SHARE_VARIABLES = {
-    "NVIDIA_VISIBLE_DEVICES": names.DEVICE,
-    "WEFT_GPU_GUARANTEE_MILLI": names.MILLI,
-    "WEFT_GPU_LIMIT_MILLI": names.LIMIT,
-    "WEFT_GPU_MEMORY_MIB": names.GPU_MEMORY,
-}
 # Where `weft.report` serves its counts: in the pod's own network, where the scrape settings of docs/metrics.md ask.
 REPORTS: tuple[Json, ...] = (
     {"name": "WEFT_REPORT_PORT", "value": "9464"},
@@ -42,10 +37,13 @@ SERVICE_ACCOUNT = "default"  # of the team's namespace; it has no rights and its
 
 
 def build(pod: PodSpec, *, namespace: str) -> Json:
-    """The pod without a node: it is bound, together with its GPUs, by a Binding."""
+    """The pod without a node: it is bound, together with its GPUs, by a Binding.
+
+    Where kube-scheduler binds it, as it finds its device, it has its GPUs and the name of its node from the beginning.
+    """
     pod = replace(pod, spec=dict(members.of_rank(pod.spec, pod.rank)))
     spec: Mapping[str, Any] = pod.spec
-    return {
+    body: Json = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -69,13 +67,24 @@ def build(pod: PodSpec, *, namespace: str) -> Json:
             **_name_in_gang(pod),
         },
     }
+    if has_share(pod):
+        choice.of(pod).dress(pod, body)
+    return body
 
 
 def _annotations(pod: PodSpec) -> dict[str, str]:
     if not has_gpu(pod):
         return {}
     given = {names.MILLI: str(pod.milli), names.GPU_MEMORY: str(pod.gpu_memory)}
-    return given | {names.LIMIT: str(_limit(pod))} if has_share(pod) else given
+    if not has_share(pod):
+        return given
+    given[names.LIMIT] = str(_limit(pod))
+    backend = choice.of(pod)
+    if backend.accounts:
+        given[names.ENFORCER] = pod.enforcer
+    if backend.is_scheduled and pod.gpus:
+        given[names.GPUS] = names.gpus_text(pod.gpus)
+    return given
 
 
 def _limit(pod: PodSpec) -> int:
@@ -210,18 +219,9 @@ def _env(pod: PodSpec) -> list[Json]:
 def _devices(pod: PodSpec) -> list[Json]:
     """Which GPUs the container runtime shows. Unset, it would show all of them to a container that asked for none.
 
-    Whole GPUs: the device plugin's variable, which ours would override. A share: the device it was bound to, and what
-    it may use of it, for the program and for whatever enforces it.
+    Whole GPUs: the device plugin's variable, which ours would override. A share: as its back-end has it.
     """
-    if whole_gpus(pod):
-        return []
-    if has_share(pod):
-        return [_noted(name, annotation) for name, annotation in SHARE_VARIABLES.items()]
-    return [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
-
-
-def _noted(name: str, annotation: str) -> Json:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
+    return [] if whole_gpus(pod) or has_share(pod) else [HIDDEN]
 
 
 def _toleration(key: str) -> Json:

@@ -7,7 +7,7 @@ from decimal import ROUND_CEILING
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
-from controlplane.cluster.kubernetes.quantities import MIB, mebibytes, milli, most, requested, seconds
+from controlplane.cluster.kubernetes.quantities import MIB, mebibytes, milli, most, requested, seconds, weights_of
 from controlplane.cluster.port import PodPhase, PodSeen
 
 Json = Mapping[str, Any]
@@ -52,9 +52,11 @@ class Worker:
     told_at: float | None
     digest: str
     created_at: float
-    has_share: bool = False  # of one GPU, so it asks Kubernetes for none
+    has_share: bool = False  # of one GPU
+    enforcer: str = ""  # of a share whose resource Kubernetes accounts itself; empty: a placeholder holds its device
     called: str = ""  # the pod's own name, where its controller has chosen it
     owner: str = ""  # the object that it is of, KIND/NAME; empty: we made it
+    host_memory: int = 0  # MiB of its memory that are for its weights
 
     @property
     def name(self) -> str:
@@ -206,7 +208,7 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     annotations = meta.get("annotations") or {}
     attempt, rank = int(labels[names.ATTEMPT]), int(labels[names.RANK])
-    phase = _PHASES.get(str(status.get("phase")), PodPhase.PENDING)
+    phase, weights = _PHASES.get(str(status.get("phase")), PodPhase.PENDING), weights_of(annotations)
     containers = [c.get("state") or {} for c in status.get("containerStatuses") or ()]
     ends = [s["terminated"] for s in containers if s.get("terminated")]
     if phase == PodPhase.RUNNING and not any(s.get("running") or s.get("terminated") for s in containers):
@@ -229,14 +231,18 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
             _why(phase, status, containers, ends),
             None,
             None,
-            *(resized(meta, spec, status) if phase == PodPhase.RUNNING else ()),
+            *(weights.beside(*resized(meta, spec, status)) if phase == PodPhase.RUNNING else (None, None, "", "")),
+            *weights.seen,
         ),
         told_at=told_at,
         digest=annotations.get(names.DIGEST, ""),
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
-        has_share=names.MILLI in annotations and not requested(spec, names.GPU_RESOURCE),
+        has_share=names.MILLI in annotations
+        and (names.ENFORCER in annotations or not requested(spec, names.GPU_RESOURCE)),
+        enforcer=annotations.get(names.ENFORCER, ""),
         called=meta["name"] if names.OWNER in annotations else "",
         owner=annotations.get(names.OWNER, ""),
+        host_memory=weights.memory,
     )  # fmt: skip
 
 

@@ -1,10 +1,14 @@
 """Kubernetes' texts for amounts and times, as the numbers that the port has."""
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
+
+from controlplane.cluster.kubernetes import names
 
 _SUFFIXES = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
@@ -82,3 +86,27 @@ def _asked(container: Mapping[str, Any], resource: str) -> Decimal:
 def most(times: Iterable[float | None]) -> float | None:
     """The latest of the times that are known."""
     return max((t for t in times if t is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsNoted:
+    """What a pod's annotation says of its weights: PodSeen's three fields, and the MiB that they take of its node."""
+
+    seen: tuple[str, float | None, str] = ("", None, "")
+    memory: int = 0
+
+    def beside(
+        self, cpu_milli: int | None, memory: int | None, reason: str, message: str
+    ) -> tuple[int | None, int | None, str, str]:
+        """What `resized` found, as the job file has it: without what weights take meanwhile."""
+        return cpu_milli, None if memory is None else memory - self.memory, reason, message
+
+
+def weights_of(annotations: Mapping[str, Any]) -> WeightsNoted:
+    """Where a replica's weights are, as sleepmode.py wrote it; nothing where it never did."""
+    try:
+        told = json.loads(annotations.get(names.WEIGHTS, ""))
+        seen = str(told["in"]), float(told["at"]), str(told.get("why", ""))
+        return WeightsNoted(seen, int(told["memory"]))
+    except (ValueError, KeyError, TypeError):
+        return WeightsNoted()

@@ -13,8 +13,9 @@ from controlplane.adopted import kinds, status
 from controlplane.adopted.kinds import OwnerKind
 from controlplane.cluster.kubernetes import names, podstatus, serving
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError, all_of
+from controlplane.cluster.kubernetes.backends import choice
 from controlplane.cluster.kubernetes.placeholders import Placeholders
-from controlplane.cluster.kubernetes.pods import whole_gpus
+from controlplane.cluster.kubernetes.pods import has_share, whole_gpus
 from controlplane.cluster.kubernetes.podstatus import Candidate, Worker
 from controlplane.cluster.port import PodPhase, PodSeen, PodSpec
 from controlplane.jobspec import members
@@ -74,9 +75,10 @@ class Queued:
         if is_native(first.spec):
             await serving.serve(self._api, first, namespace)
         pairs = await self._pods(missing)
-        results = await all_of(self._placeholders.give_back(pod.node, pod.gpus) for pod in missing)
+        results = await all_of(self._device(pod, candidate) for pod, candidate in pairs)
         if not any(isinstance(r, BaseException) for r in results):
-            results = await all_of(self._bind(pod, candidate) for pod, candidate in pairs)
+            held = zip(pairs, results, strict=True)
+            results = await all_of(self._bind(pod, candidate, device) for (pod, candidate), device in held)
         problems = [r for r in results if isinstance(r, BaseException)]
         for problem in sorted(problems, key=lambda p: isinstance(p, RefusedError)):
             if isinstance(problem, RefusedError) and kind.suspend:
@@ -116,12 +118,25 @@ class Queued:
                 raise RefusedError(404, LEFT_ALONE, message)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _bind(self, pod: PodSpec, candidate: Candidate) -> None:
+    async def _device(self, pod: PodSpec, candidate: Candidate) -> str:
+        """Have a share's device held; what the runtime calls it. Of whole GPUs that none is held for shares."""
+        if not has_share(pod):
+            await self._placeholders.give_back(pod.node, pod.gpus)
+            return ""
+        if choice.of(pod).accounts:
+            message = (
+                f"{pod.node} enforces shares by {pod.enforcer}, which a pod has to ask for when it is made, and this "
+                "one was made by its controller. Let the team demand another back-end, or submit a job file."
+            )
+            raise RefusedError(409, "NotGiven", message)
+        return await self._placeholders.hold(pod.node, pod.gpus[0], f"{candidate.namespace}/{candidate.called}")
+
+    async def _bind(self, pod: PodSpec, candidate: Candidate, device: str) -> None:
         path = f"/api/v1/namespaces/{candidate.namespace}/pods/{candidate.called}"
         try:
             gates: Json = {"metadata": {"uid": candidate.uid}, "spec": {"schedulingGates": None}}
             await self._api.text("PATCH", path, gates, kind=MERGE)
-            await self._api.text("POST", f"{path}/binding", _binding(pod, candidate))
+            await self._api.text("POST", f"{path}/binding", _binding(pod, candidate, device))
         except RefusedError as error:
             if error.status not in (404, 409) or not await self._is_bound(pod, path):
                 raise
@@ -200,13 +215,13 @@ def _kind(name: str) -> OwnerKind:
     return next(one for one in kinds.KINDS if one.kind == name)
 
 
-def _binding(pod: PodSpec, candidate: Candidate) -> Json:
+def _binding(pod: PodSpec, candidate: Candidate, device: str) -> Json:
     """Node, GPUs, attempt and rank are one write: the labels and annotations of a Binding become the pod's."""
     meta = {
         "name": candidate.called,
         "uid": candidate.uid,
         "labels": {names.ATTEMPT: str(pod.attempt), names.RANK: str(pod.rank)},
-        "annotations": {names.GPUS: names.gpus_text(pod.gpus)},
+        "annotations": {names.GPUS: names.gpus_text(pod.gpus)} | ({names.DEVICE: device} if device else {}),
     }
     return {
         "apiVersion": "v1", "kind": "Binding", "metadata": meta,

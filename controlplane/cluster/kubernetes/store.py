@@ -171,10 +171,8 @@ class Store:
     def alive(self, workload: str) -> int:
         """How many pods a queued object has that have not ended and are to stay, with a place or without."""
         with self._lock:
-            placed = [
-                w for w in self.workers_of(workload) if not (w.is_leaving or w.is_over) and w.name not in self._ghosts
-            ]
-            return len(placed) + len(self.candidates(workload))
+            placed = (w for w in self.workers_of(workload) if not (w.is_leaving or w.is_over))
+            return sum(w.name not in self._ghosts for w in placed) + len(self.candidates(workload))
 
     def others(self) -> dict[str, tuple[int, int]]:
         """How many pods that are not ours run in each namespace, and how many whole GPUs they have."""
@@ -202,6 +200,11 @@ class Store:
         with self._lock:
             change = self._changes.get(("node", name))
             return change.item if change and isinstance(change.item, Node) else None
+
+    def device(self, node: str, gpu: int) -> str:
+        """What the node's own software calls a GPU; empty where it does not say."""
+        with self._lock:
+            return machines.device_of(self._machines.get(node), gpu)
 
     def placeholder(self, node: str, gpu: int) -> Placeholder | None:
         """What holds a device for shares."""
@@ -348,8 +351,7 @@ class Store:
 
     def _blamed(self, pod: Worker) -> PodSeen:
         """The worker as it is shown: one that failed on a device which its node says is lost failed because of that."""
-        machine = self._machines.get(pod.seen.node)
-        lost = machine.node.lost if machine else ()
+        lost = machine.node.lost if (machine := self._machines.get(pod.seen.node)) else ()
         if pod.seen.phase == PodPhase.FAILED and pod.seen.reason == "Error" and set(lost) & set(pod.seen.gpus):
             return replace(pod.seen, reason=GPU_LOST)
         return pod.seen
@@ -371,8 +373,7 @@ class Store:
         if self._postponed is not None:
             self._postponed.add(name)
             return
-        machine = self._machines.get(name)
-        if machine is None:
+        if (machine := self._machines.get(name)) is None:
             return
         if not (self._foreign_on.get(name) or machine.unknown_lost or self._ghosts):
             # The usual case, at each change of each pod: nothing of what is ours changes what the node offers us.

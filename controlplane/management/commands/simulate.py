@@ -6,15 +6,16 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.loops import wiring
 from controlplane.loops.embedded import Driver
-from controlplane.management import home
+from controlplane.management import experiment, home
 from controlplane.models import Event, Workload
 from controlplane.queries.scheduling.digest import of_history
 from controlplane.runtime import tuning
@@ -44,12 +45,21 @@ class Command(BaseCommand):
         parser.add_argument("--hours", type=float, default=2.0, help="of the cluster's clock (2)")
         parser.add_argument("--workloads", type=int, help="an hour of the demo, then so many in all")
         parser.add_argument("--replay", type=int, metavar="JOBS", help="the first JOBS of Philly, until all have ended")
+        parser.add_argument(
+            "--experiment", type=Path, metavar="FILE", help="trainings and policies of this file (docs/simulate.md)"
+        )
+        parser.add_argument("--out", type=Path, metavar="CSV", help="with --experiment: a row for each training")
         parser.add_argument("--json", action="store_true", help="progress and summary as one JSON object a line")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prepare, run, tell."""
         began = time.monotonic()
         self._json, self._reported = options["json"], 0.0
+        if options["experiment"] is not None:
+            experiment.run(self, options["experiment"], options["out"], self._progress, is_json=self._json)
+            return
+        if options["out"] is not None:
+            raise CommandError("--out: it is for --experiment only. Leave it out, or name a file of an experiment.")
         try:
             claim = home.claim()
             preset = _preset(options)

@@ -28,10 +28,10 @@ from controlplane.queries.scheduling import snapshot as snapshots
 from controlplane.queries.scheduling.atrest import LiveRows, live_rows
 from controlplane.queries.scheduling.cycles import replayable, snapshot_of
 from controlplane.queries.scheduling.moment import one_moment
-from scheduler.model.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.model.decision import Decision, Evict, EvictReason, Offload, Place, Reason, Shrink, Wait
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import ENDED, Assignment, Phase
+from scheduler.model.workload import ENDED, Assignment, Phase, Weights
 from scheduler.policies import WEFT
 from scheduler.policies import decide as by_policy
 
@@ -115,6 +115,8 @@ def decision_of(document: Mapping[str, Any]) -> Decision:
             return Evict(**values | read | {"terms": _pairs(values, "terms")})
         case "Shrink":
             return Shrink(**values | {"ranks": tuple(values["ranks"])})
+        case "Offload":
+            return Offload(**values | {"ranks": tuple(values["ranks"]), "to": Weights(values["to"])})
         case "Wait":
             return Wait(**values | {"reason": Reason(values["reason"]), "numbers": _pairs(values, "numbers")})
         case kind:

@@ -32,6 +32,7 @@ _WHY = {
     "Reclaimed": "was preempted: a team reclaims its GPUs",
     "FairShare": "was preempted: another team is further below its fair share",
     "Consolidated": "is moved to another place",
+    "Reallocated": "moves to places where it is expected to run faster",
     "TakenBack": "saves and leaves: a service needs the GPUs that it lent",
 }
 

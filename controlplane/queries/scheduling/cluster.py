@@ -9,6 +9,7 @@ from django.db.models import Count, QuerySet
 
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Gpu, Node, Placement, PlacementState, Takes, Workload
+from gpushare.backends.catalogue import enforcer_of
 from gpushare.gpu import WHOLE, Enforcer
 
 MANY_NODES = 200  # from so many on their map is put together in two steps
@@ -73,14 +74,12 @@ class NodeRow:
     schedulable: bool
     gpus: tuple[GpuRow, ...]
     takes: tuple[str, ...] = ()  # for what new work may take its GPUs: whole, shares
-    enforces_limits: bool = False  # whether something on it says that it holds shares to their limits
+    enforcer: Enforcer = Enforcer.ADVISORY  # what holds a share on it to its part
 
     @property
     def enforced_by(self) -> str | None:
         """What holds a share on it to its part; None where none may go."""
-        if "shares" not in self.takes:
-            return None
-        return Enforcer.of(enforces=self.enforces_limits).value
+        return self.enforcer.value if "shares" in self.takes else None
 
     @property
     def held(self) -> int:
@@ -226,7 +225,7 @@ def row(
         n.schedulable,
         gpus,
         _takes(n),
-        n.enforces_limits,
+        enforcer_of(n.pool.enforcer, n.enforcer, enforces=n.enforces_limits),
     )
 
 

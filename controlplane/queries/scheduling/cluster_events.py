@@ -9,6 +9,7 @@ from controlplane.queries.audit import naming
 
 # Decisions, not each step of a pod: those the cluster knows by itself.
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused",
+        "Offloaded", "Restored", "OffloadRefused",
         "Resizing", "Resized", "ResizeRefused", "RollingOut", "Split", "Promoted", "RolledOut", "RollingBack",
         "RolledBack")  # fmt: skip
 WARNINGS = ("Evicted", "Expired", "StartRefused", "ResizeRefused", "RollingBack")

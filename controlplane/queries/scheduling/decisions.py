@@ -12,7 +12,7 @@ from controlplane.models import Cycle, Event, Workload
 # What a filter of the feed stands for; "" is all of these.
 GROUPS: Mapping[str, Sequence[str]] = {
     "placed": ("Admitted", "Reserved", "Placed"),
-    "made-room": ("Evicted", "Shrunk", "ReplicasMoved"),
+    "made-room": ("Evicted", "Shrunk", "ReplicasMoved", "Offloaded"),
     "waits": ("Waiting", "Held"),
     "scaled": ("Scaled",),
     "ended": ("Succeeded", "Failed", "Expired", "Stopped"),

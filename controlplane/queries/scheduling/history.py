@@ -29,6 +29,7 @@ class _Seen:
     first_at: float
     last: Workload
     counts: list[tuple[float, int]]
+    limits: list[tuple[float, int]]
     gone_at: float | None = None
     has_started: bool = True  # as far as is known
 
@@ -72,7 +73,8 @@ def _read(inputs: Iterable[tuple[int, bytes, bool]], first: int, count: int) -> 
                 seen[workload.id].gone_at = at
     _add_ends(seen)
     services = traffic.known((uid for uid, one in seen.items() if one.last.kind is Kind.INFERENCE), start, at)
-    made = (replace(_job(one, start), service=services.get(uid)) for uid, one in seen.items())
+    kept = ((uid, one, services.get(uid)) for uid, one in seen.items())
+    made = (replace(_job(one, start), service=service, limits=tuple(one.limits)) for uid, one, service in kept)
     jobs = sorted(made, key=lambda j: (j.at, j.workload.seq))
     name = f"the newest {count} rounds"
     found = Episode(
@@ -94,10 +96,13 @@ def _note(seen: dict[str, _Seen], workload: Workload, at: float) -> None:
     one = seen.get(workload.id)
     if one is None:
         if workload.phase in COMES and not workload.unmet:  # it comes when nothing holds it back any more
-            seen[workload.id] = _Seen(workload, at, workload, [])
+            seen[workload.id] = _Seen(workload, at, workload, [], [])
         return
     if workload.kind is Kind.INFERENCE and workload.gang.count != one.last.gang.count:
         one.counts.append((at, workload.gang.count))
+    now, before = workload.ask.share, one.last.ask.share
+    if workload.kind is Kind.INFERENCE and now and before and now.limit != before.limit:
+        one.limits.append((at, now.limit))
     one.last, one.gone_at = workload, None
 
 

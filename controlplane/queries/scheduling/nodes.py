@@ -10,11 +10,12 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from controlplane.lifecycle.draining import Fate, Resident, fate
-from controlplane.models import Event, Node, Placement, PlacementState, Workload
+from controlplane.models import Event, Node, Placement, PlacementState, SlowNode, Workload
 from controlplane.queries.scheduling import cluster
 from controlplane.queries.scheduling.cluster import NodeRow
 
-KINDS = ("NodeSeen", "NodeGone", "NodeChanged", "Cordoned", "Uncordoned", "Drained")
+KINDS = ("NodeSeen", "NodeGone", "NodeChanged", "Cordoned", "Uncordoned", "Drained", "NodeNamedSlow")
+MOST = 20  # namings of a slow node that are told
 HELD = (PlacementState.BOUND, PlacementState.LEAVING)
 
 
@@ -69,6 +70,23 @@ class Leaver:
     fate: Fate
     workers: int  # on this node
     unsaved: float | None  # seconds of the cluster's clock since its checkpoint; None: it has none, or does not run
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A training that was slowed by a worker on a node. name and uid are empty where the viewer may not see it.
+
+    at: when that was named, the cluster's clock; part: of a step that would go without it, 0..1.
+    """
+
+    uid: UUID | None
+    team: str
+    colour: int
+    name: str
+    attempt: int
+    rank: int
+    at: float
+    part: float
 
 
 def filtered(pool: str = "", rack: str = "", state: str = "", text: str = "") -> QuerySet[Node]:
@@ -131,6 +149,19 @@ def exists(name: str) -> bool:
 def events(name: str, limit: int) -> list[Event]:
     """What happened to a machine, the newest first."""
     return list(Event.objects.filter(name=name[:63], kind__in=KINDS, workload=None).order_by("-id")[:limit])
+
+
+def slow(name: str, visible: Collection[str] | None) -> tuple[Named, ...]:
+    """The trainings in which a worker there was named as slow, the newest first. One query."""
+    found = SlowNode.objects.filter(node=name).select_related("workload__team").order_by("-at", "-id")[:MOST]
+    return tuple(_named(one, visible) for one in found)
+
+
+def _named(one: SlowNode, visible: Collection[str] | None) -> Named:
+    team = one.workload.team
+    may_see = visible is None or team.name in visible
+    uid, name = (one.workload_id, one.workload.name) if may_see else (None, "")
+    return Named(uid, team.name, team.colour, name, one.attempt, one.rank, one.at, one.part)
 
 
 def leavers(name: str, at: float, visible: Collection[str] | None) -> tuple[Leaver, ...]:

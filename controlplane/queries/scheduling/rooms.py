@@ -7,7 +7,8 @@ from uuid import UUID
 from autoscaler.limits import Limits
 from controlplane.models import Node, Placement, PlacementState, bulk
 from controlplane.models.lookups import Where
-from gpushare.gpu import WHOLE
+from gpushare.backends.catalogue import enforcer_of, follows, rank
+from gpushare.gpu import WHOLE, Enforcer
 
 _STAYING = (PlacementState.RESERVED, PlacementState.BOUND)
 
@@ -34,7 +35,8 @@ def limits(bounds: Mapping[UUID, tuple[int, int]]) -> dict[str, Limits]:
     for uid, node, gpus, milli in bulk.select(Placement, ("workload_id", "node", "gpus", "milli"), mine):
         seats[uid].append((node, gpus, milli))
     nodes = sorted({node for held in seats.values() for node, _, _ in held})
-    enforcing = {name for (name,) in bulk.select(Node, ("name",), {"name__among": nodes, "enforces_limits": True})}
+    machines = bulk.select(Node, ("name", "pool__enforcer", "enforcer", "enforces_limits"), {"name__among": nodes})
+    enforcing = {name for name, pool, says, on in machines if follows(enforcer_of(pool, says, enforces=on))}
     guaranteed = _guaranteed(nodes)
     found = {}
     for uid, (least, most) in bounds.items():
@@ -43,6 +45,18 @@ def limits(bounds: Mapping[UUID, tuple[int, int]]) -> dict[str, Limits]:
         advisory = min((node for node, _, _ in held if node not in enforcing), default="")
         found[str(uid)] = Limits(least, most, room, advisory)
     return found
+
+
+def enforced_by(uid: UUID) -> Enforcer | None:
+    """What holds the shares of a service on its nodes; where these differ, what guarantees least. Two queries.
+
+    None: it has no replica.
+    """
+    mine: Where = {"workload_id": uid, "state__in": _STAYING}
+    nodes = sorted({node for (node,) in bulk.select(Placement, ("node",), mine)})
+    columns = ("pool__enforcer", "enforcer", "enforces_limits")
+    found = bulk.select(Node, columns, {"name__among": nodes}) if nodes else ()
+    return min((enforcer_of(pool, says, enforces=on) for pool, says, on in found), key=rank, default=None)
 
 
 def _guaranteed(nodes: list[str]) -> dict[tuple[str, int], int]:

@@ -16,7 +16,7 @@ from controlplane.domain import lawstate
 from controlplane.jobspec.scaling import is_native
 from controlplane.models import Placement, PlacementState, ServiceScaler, ServiceState, Workload, bulk
 from controlplane.queries.scheduling import coldstart, rooms
-from scheduler.model.workload import ACTIVE, Kind
+from scheduler.model.workload import ACTIVE, ON_DEVICE, Kind
 
 WINDOW_SECONDS = 60.0  # of a ServiceWindow row
 NOTHING: Mapping[str, Signal] = MappingProxyType({})
@@ -118,12 +118,15 @@ def _running(uids: Sequence[UUID]) -> tuple[dict[str, int], dict[str, tuple[int,
     ready: dict[str, int] = {}
     ranks: dict[str, list[int]] = {}
     have_standby: set[str] = set()
-    for uid, rank, asleep_at in bulk.select(Placement, ("workload_id", "rank", "asleep_at"), where, order=("rank",)):
+    for uid, rank, asleep_at, weights in bulk.select(Placement, _SEAT, where, order=("rank",)):
         name = str(uid)
-        ready[name] = ready.get(name, 0) + (asleep_at is None)
+        ready[name] = ready.get(name, 0) + (asleep_at is None and weights in ON_DEVICE)
         ranks.setdefault(name, []).append(rank)
         have_standby |= {name} if asleep_at is not None else set()
     return ready, {name: tuple(ranks[name]) for name in have_standby}
+
+
+_SEAT = ("workload_id", "rank", "asleep_at", "weights")
 
 
 def starts(uids: Sequence[UUID]) -> dict[str, float]:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from controlplane.domain.cycle import Frame
+from controlplane.domain.sharedemands import words
 from controlplane.jobspec.podsets import roles_of
 from controlplane.models import ClusterState, Placement, PlacementState, Takes, bulk
 from controlplane.models import Node as NodeRow
@@ -17,7 +18,8 @@ from controlplane.queries.scheduling import learning
 from controlplane.queries.scheduling.demand import with_demand
 from controlplane.queries.scheduling.moment import one_moment
 from controlplane.queries.tenancy import shares
-from gpushare.gpu import Share
+from gpushare.backends.catalogue import enforcer_of, follows
+from gpushare.gpu import Enforcer, Share
 from scheduler.model.history import History
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team
@@ -27,6 +29,8 @@ _LIVE = tuple(phase for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
 _STAYING = (PlacementState.RESERVED, PlacementState.BOUND)
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
+Seats = dict[UUID, list[Assignment]]
+Teams = dict[int, tuple[str, tuple[str, ...]]]  # by key: name, and what it demands of what holds its shares
 _LEVELS = dict(enumerate(Level))
 
 
@@ -78,7 +82,8 @@ def frame(known: History | None = None) -> Frame:
     """Nodes, teams, quotas and shares; with what is `known` of history, else with what ended workloads teach now."""
     nodes = NodeRow.objects.order_by("name").values_list(
         "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
-        "ready", "schedulable", "lost_gpus", "takes_shares", "enforces_limits", "pool__takes",
+        "ready", "schedulable", "lost_gpus", "takes_shares", "enforces_limits", "enforcer",
+        "pool__enforcer", "pool__takes",
     )  # fmt: skip
     teams = TeamRow.objects.order_by("name").values_list("name", "parent__name", "shares_with_others")
     quotas = QuotaRow.objects.order_by("team__name", "pool__name").values_list(
@@ -95,9 +100,11 @@ def frame(known: History | None = None) -> Frame:
 
 
 def _node(values: Sequence[Any]) -> Node:
-    *machine, lost, is_labelled, enforces, takes = values
+    *machine, lost, is_labelled, enforces, says, chosen, takes = values
     takes_shares = is_labelled and takes != Takes.WHOLE
-    return Node(*(*machine, tuple(lost), takes != Takes.SHARES, takes_shares, enforces))
+    enforcer = enforcer_of(chosen, says, enforces=enforces)
+    kept = "" if enforcer in (Enforcer.ADVISORY, Enforcer.BACK_END) else enforcer.value
+    return Node(*(*machine, tuple(lost), takes != Takes.SHARES, takes_shares, follows(enforcer), kept))
 
 
 _COLUMNS = (
@@ -106,10 +113,12 @@ _COLUMNS = (
     "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
     "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
-    "scaled_at", "finishing", "moving", "roles", "surge", "awake", "standby",
+    "scaled_at", "finishing", "moving", "roles", "surge", "awake", "standby", "goes_to", "off",
+    "workers_cap", "offloads", "spread", "role_counts", "asynchronous",
 )  # fmt: skip
 
 
+_TEAM = ("id", "name", "share_demands")
 _PHASE = _COLUMNS.index("phase")
 
 
@@ -118,7 +127,7 @@ def workloads_of(uids: Iterable[UUID] | None, *, with_surge: bool = True) -> lis
 
     with_surge: the count of a service whose revision is being replaced has the replica more than it is to have.
     """
-    teams = dict(bulk.select(TeamRow, ("id", "name")))
+    teams = {pk: (name, words(demands)) for pk, name, demands in bulk.select(TeamRow, _TEAM)}
     if uids is None:
         seats = _placements({"is_settled": False})
         live = bulk.select(WorkloadRow, _COLUMNS, {"phase__in": _LIVE}, order=("seq",))
@@ -134,7 +143,7 @@ def workloads_of(uids: Iterable[UUID] | None, *, with_surge: bool = True) -> lis
 
 def _placements(of: Where) -> dict[UUID, list[Assignment]]:
     seats: dict[UUID, list[Assignment]] = {}
-    columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at", "asleep_at", "lender")
+    columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at", "asleep_at", "lender", "weights")
     live = bulk.select(Placement, columns, {**of, "state__not": PlacementState.RELEASED})
     for uid, rank, node, gpus, state, bound_at, *standby in live:
         one = Assignment(rank, node, tuple(gpus), state == _LEAVING, bound_at is None, *standby)
@@ -144,23 +153,25 @@ def _placements(of: Where) -> dict[UUID, list[Assignment]]:
     return seats
 
 
-def _workload(
-    values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, list[Assignment]], with_surge: bool
-) -> Workload:
+def _workload(values: tuple[Any, ...], teams: Teams, seats: Seats, with_surge: bool) -> Workload:
     (uid, name, team, kind, gpus, guarantee, limit, gpu_memory, cpu_milli, memory,
      models, count, least, most, require, prefer, priority,
      preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
-     scaled_at, finishing, moving, roles, surge, awake, standby) = values  # fmt: skip
-    share = Share(guarantee, limit, gpu_memory) if guarantee else None
+     scaled_at, finishing, moving, roles, surge, awake, standby, goes_to, off, cap, offloads,
+     spread, role_counts, asynchronous) = values  # fmt: skip
+    share, (of_team, demands) = Share(guarantee, limit, gpu_memory) if guarantee else None, teams[team]
+    ask = ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
     return Workload(
         id=str(uid),
         name=name,
-        team=teams[team],
+        team=of_team,
         kind=Kind(kind),
-        ask=ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models)),
-        gang=Gang(count + surge if with_surge else count, least, most),
+        ask=_demanding(ask, demands),
+        gang=Gang(count + surge if with_surge else count, least, most)
+        if cap is None
+        else _capped(count, least, most, cap),
         topology=Topology(_level(require), _level(prefer)),
         priority=priority,
         preemptible=preemptible,
@@ -191,10 +202,27 @@ def _workload(
         scaled_at=scaled_at,
         finishing=bool(finishing),
         moving=bool(moving),
-        roles=roles_of(roles) if roles else (),
+        roles=tuple(replace(role, ask=_demanding(role.ask, demands)) for role in roles_of(roles)) if roles else (),
         awake=awake if awake is None or not with_surge else awake + surge,
         standby=standby,
+        goes_to=tuple(goes_to or ()),
+        off=tuple(off or ()),
+        spread=spread,
+        offloads=bool(offloads),
+        role_counts=tuple(role_counts or ()),
+        asynchronous=bool(asynchronous),
     )
+
+
+def _demanding(ask: ResourceRequest, demands: tuple[str, ...]) -> ResourceRequest:
+    """The ask with what its team demands of what holds a share."""
+    return replace(ask, demands=demands) if demands and ask.share else ask
+
+
+def _capped(count: int, least: int, most: int, cap: int) -> Gang:
+    """An elastic gang that is to run with no more workers than this."""
+    cap = max(cap, least)
+    return Gang(min(count, cap), least, min(most, cap))
 
 
 def _level(value: int | None) -> Level | None:

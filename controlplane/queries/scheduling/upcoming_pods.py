@@ -7,7 +7,7 @@ from controlplane.cluster.port import PodSpec
 from controlplane.jobspec import members
 from controlplane.jobspec.podsets import role_ask
 from controlplane.jobspec.scaling import is_native
-from controlplane.models import Workload
+from controlplane.models import Node, NodePool, Workload
 from gpushare.gpu import WHOLE, Share
 from scheduler.model.workload import Kind, Phase, ResourceRequest
 
@@ -34,11 +34,13 @@ def upcoming(at: float, limit: int, kept: Upcoming, max_pods: int = MAX_PODS) ->
     queued = fixed | gangs
     heads = list(queued.order_by("-priority", "seq").values_list("uid", "version", "not_before")[:limit])
     known = {uid: kept.pods[uid] for uid, version, _ in heads if kept.pods.get(uid, (None,))[0] == version}
+    # Where back-ends have pods ask for other things, what a share's pod asks for follows from its place.
+    parts = NodePool.objects.exclude(enforcer="").exists() or Node.objects.exclude(enforcer="").exists()
     news = [uid for uid, _, _ in heads if uid not in known]
     for first in range(0, len(news), AT_ONCE):
         # One that was placed meanwhile is not among them.
         for row in queued.filter(uid__among=news[first : first + AT_ONCE]).select_related("team"):
-            known[row.pk] = row.version, _pods(row)
+            known[row.pk] = row.version, () if row.share_guarantee and parts else _pods(row)
     kept.pods = known
     pods: list[PodSpec] = []
     for uid, _, later in heads:
@@ -59,10 +61,11 @@ def starting() -> frozenset[str]:
 def _pods(row: Workload) -> tuple[PodSpec, ...]:
     if not row.workers_min == row.workers_max == row.workers or "kubernetes" in row.spec or is_native(row.spec):
         return ()  # the pods of a queued object are made by its own controller
-    return tuple(_pod(row, rank) for rank in range(members.role_members(row.spec) + row.workers))
+    spec = dict(members.counted(row.spec, row.roles))
+    return tuple(_pod(row, spec, rank) for rank in range(members.role_members(spec) + row.workers))
 
 
-def _pod(row: Workload, rank: int) -> PodSpec:
+def _pod(row: Workload, spec: dict[str, object], rank: int) -> PodSpec:
     ask = role_ask(row.roles, rank) or ResourceRequest(
         share=Share(row.share_guarantee, row.share_limit, row.gpu_memory) if row.share_guarantee else None,
         cpu_milli=row.cpu_milli,
@@ -72,7 +75,7 @@ def _pod(row: Workload, rank: int) -> PodSpec:
         workload=str(row.pk),
         attempt=row.attempt + 1,
         rank=rank,
-        size=members.role_members(row.spec) + row.workers,
+        size=members.role_members(spec) + row.workers,
         node="",
         gpus=(),
         milli=ask.share.guarantee if ask.share else WHOLE,
@@ -80,6 +83,6 @@ def _pod(row: Workload, rank: int) -> PodSpec:
         cpu_milli=ask.cpu_milli,
         memory=ask.memory,
         namespace=row.team.name,
-        spec=row.spec,
+        spec=spec,
         limit=ask.share.limit if ask.share else 0,
     )

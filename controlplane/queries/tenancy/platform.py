@@ -10,6 +10,7 @@ from controlplane.models import ClusterState, Node, NodePool, PriorityClass, Quo
 from controlplane.queries.accounts import access, accounts
 from controlplane.queries.scheduling import cluster
 from controlplane.queries.tenancy import teams
+from controlplane.queries.tenancy.enforcement import enforcement
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, used
 from controlplane.queries.workloads.workloadrows import HERE
 
@@ -107,7 +108,8 @@ def node_pools(user: access.Person) -> list[dict[str, Any]]:
             "allocated_milli": pool.held,
             "takes": pool.takes.value,
             "share_nodes": pool.share_nodes,
-            "enforced_by": pool.enforced_by,
+            "enforcer": pool.chosen,
+            **enforcement(pool.enforced_by),
         }
         for pool in teams.pools()
     ]
@@ -243,6 +245,10 @@ def _team(row: teams.TeamRow, role: str) -> dict[str, Any]:
         "running": row.running,
         "shares_with_others": row.shares_with_others,
         "reallocation": row.reallocation,
+        "notebook_park_minutes": row.notebook_park_minutes,
+        "notebook_max_milli": row.notebook_max_milli,
+        "notebook_extend": row.notebook_extend,
+        "share_demands": list(row.share_demands),
     }
 
 
@@ -260,7 +266,7 @@ def _node(row: cluster.NodeRow) -> dict[str, Any]:
         "memory_mib": row.memory,
         "allocated_milli": row.held,
         "takes": list(row.takes),
-        "enforced_by": row.enforced_by,
+        **enforcement(row.enforced_by),
         "gpus": [
             {
                 "index": gpu.index,

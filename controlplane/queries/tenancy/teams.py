@@ -7,6 +7,7 @@ from functools import reduce
 
 from django.db.models import Count, Max, Q, Sum
 
+from controlplane.domain.sharedemands import words
 from controlplane.models import (
     Membership,
     Node,
@@ -22,6 +23,7 @@ from controlplane.models import (
 from controlplane.models import Reallocation as Reallocation
 from controlplane.models import Takes as Takes  # for the API, which does not load models
 from controlplane.queries.tenancy.shares import BudgetRow, Share
+from gpushare.backends.catalogue import enforcer_of, rank
 from gpushare.gpu import WHOLE, Enforcer
 from scheduler.model.team import owned, owned_together
 from scheduler.model.workload import ACTIVE, WAITING
@@ -49,6 +51,10 @@ class TeamRow:
     running: int
     shares_with_others: bool = False
     reallocation: str = Reallocation.RECOMMEND
+    notebook_park_minutes: int = 0
+    notebook_max_milli: int = 0
+    notebook_extend: bool = True
+    share_demands: tuple[str, ...] = ()
 
     @property
     def is_used(self) -> bool:
@@ -110,7 +116,8 @@ class PoolRow:
     held: int
     takes: Takes = Takes.BOTH
     labelled: int = 0  # nodes that are labelled for shares
-    enforcing: int = 0  # of these, nodes that say that they hold shares to their limits
+    enforcers: tuple[Enforcer, ...] = ()  # what holds shares on these, each once, sorted
+    chosen: str = ""  # what was chosen for the pool; empty: nothing, its nodes say
 
     @property
     def share_nodes(self) -> int:
@@ -119,10 +126,13 @@ class PoolRow:
 
     @property
     def enforced_by(self) -> str | None:
-        """What holds a share in it to its part, on each node that takes shares; None where none may go."""
+        """What holds a share in it to its part, on each node that takes shares; None where none may go.
+
+        Where nodes differ it is what guarantees least, as a share may come to lie there.
+        """
         if not self.share_nodes:
             return None
-        return Enforcer.of(enforces=self.enforcing == self.labelled).value
+        return min(self.enforcers, key=rank).value
 
     @property
     def promised_too_much(self) -> int:
@@ -192,12 +202,13 @@ def tree(
 def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRow, ...]:
     """Node pools with what they have and what is promised."""
     healthy: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    labelled, enforcing = Counter[int](), Counter[int]()
-    columns = ("pool_id", "gpu_count", "lost_gpus", "ready", "takes_shares", "enforces_limits")
-    for pool, gpus, lost, ready, takes_shares, enforces in Node.objects.values_list(*columns):
+    labelled, enforcers = Counter[int](), defaultdict[int, set[Enforcer]](set)
+    columns = ("pool_id", "gpu_count", "lost_gpus", "ready", "takes_shares", "enforces_limits", "enforcer")
+    for pool, gpus, lost, ready, takes_shares, on, says, chosen in Node.objects.values_list(*columns, "pool__enforcer"):
         nodes, total = healthy[pool]
-        labelled[pool] += takes_shares and gpus > 0
-        enforcing[pool] += takes_shares and gpus > 0 and enforces
+        if takes_shares and gpus > 0:
+            labelled[pool] += 1
+            enforcers[pool].add(enforcer_of(chosen, says, enforces=on))
         healthy[pool] = (nodes + 1, total + (gpus - len(lost)) * WHOLE * ready)
     parents = dict(Team.objects.values_list("pk", "parent_id"))
     nominal = _nominal()
@@ -215,7 +226,8 @@ def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRo
             held=held[p.name],
             takes=Takes(p.takes),
             labelled=labelled[p.pk],
-            enforcing=enforcing[p.pk],
+            enforcers=tuple(sorted(enforcers[p.pk])),
+            chosen=p.enforcer,
         )
         for p in NodePool.objects.order_by("name")
     )
@@ -246,6 +258,10 @@ class _Stand:
     running: int
     shares_with_others: bool
     reallocation: str
+    notebook_park_minutes: int
+    notebook_max_milli: int
+    notebook_extend: bool
+    share_demands: str
 
     def with_one_below(self, below: "_Stand") -> "_Stand":
         """Both together, under this one's name."""
@@ -273,7 +289,10 @@ def _stands(held: Mapping[tuple[int, str], int]) -> list[_Stand]:
     ]
 
 
-_TEAM = ("pk", "name", "parent_id", "parent__name", "colour", "shares_with_others", "reallocation")
+_TEAM = (
+    "pk", "name", "parent_id", "parent__name", "colour", "shares_with_others", "reallocation",
+    "notebook_park_minutes", "notebook_max_milli", "notebook_extend", "share_demands",
+)  # fmt: skip
 
 
 def _row(stand: _Stand) -> TeamRow:
@@ -291,6 +310,10 @@ def _row(stand: _Stand) -> TeamRow:
         running=stand.running,
         shares_with_others=stand.shares_with_others,
         reallocation=stand.reallocation,
+        notebook_park_minutes=stand.notebook_park_minutes,
+        notebook_max_milli=stand.notebook_max_milli,
+        notebook_extend=stand.notebook_extend,
+        share_demands=words(stand.share_demands),
     )
 
 

@@ -129,11 +129,14 @@ def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
     """
     changes = Event.objects.filter(workload=workload.pk, kind="Scaled").order_by("-id")[:LATEST_CHANGES]
     up = Placement.objects.filter(workload=workload.pk, attempt=workload.attempt, pod_phase="Running")
+    there = list(up.exclude(state=PlacementState.RELEASED).values_list("node", "gpus"))
     return {
         "min": workload.workers_min,
         "max": workload.workers_max,
         "wanted": workload.workers,
-        "running": up.exclude(state=PlacementState.RELEASED).count(),
+        "running": len(there),
+        "on_gpus": len({(node, gpu) for node, gpus in there for gpu in gpus}),
+        "on_nodes": len({node for node, _ in there}),
         "sleep": None if (sleep := sleeping.of_service(workload)) is None else sleep.shown(),
         "native": None if (native := scaler.of_service(workload)) is None else native.shown(),
         "standby": None if (kept := standby.of_service(workload, now)) is None else kept.shown(),

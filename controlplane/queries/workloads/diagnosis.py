@@ -7,9 +7,10 @@ from autoscaler.bottleneck.advice import told
 from autoscaler.bottleneck.constants import DEFAULT
 from autoscaler.bottleneck.detect import Diagnosis
 from autoscaler.bottleneck.window import Bottleneck
+from autoscaler.reallocate.restarts import Learned
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.quantities import iso
-from controlplane.models import Placement, TrainingDiagnosis, Workload
+from controlplane.models import Placement, TrainingDiagnosis, Workload, restarts
 
 SILENT = "Its program reports no steps, so it is not known what slows it. See docs/reporter.md."
 LEVELS = ("cpu", "throttled", "disk", "nic", "server_cpu", "gpu")
@@ -30,15 +31,32 @@ class Known:
 
 
 def of(workload: Workload) -> Known | None:
-    """The diagnosis of a training's present attempt; None where there is none. One query."""
+    """The diagnosis of a training's present attempt; None where there is none, or no report of a step. One query."""
     row = TrainingDiagnosis.objects.filter(workload=workload.pk, attempt=workload.attempt).first()
-    return None if row is None else Known(row.at, row.since, diagnosisstate.state_of(row.state))
+    return (
+        None
+        if row is None or not row.state.get("windows")
+        else Known(row.at, row.since, diagnosisstate.state_of(row.state))
+    )
+
+
+def restart(workload: Workload) -> Learned:
+    """What a restart of it is taken to cost. Two queries."""
+    return restarts.known(workload)
 
 
 def shown(workload: Workload) -> dict[str, Any]:
-    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. One or two queries."""
+    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. Three or four queries."""
     known = of(workload)
     answer: dict[str, Any] = {"uid": str(workload.pk), "attempt": workload.attempt}
+    costs = restart(workload)
+    answer["restart"] = {
+        "seconds": round(costs.seconds, 1),
+        "leave_seconds": round(costs.leave, 1),
+        "begin_seconds": round(costs.begin, 1),
+        "own": costs.own,
+        "lent": costs.lent,
+    }
     if known is None:
         empty = {"bottleneck": None, "since": None, "at": None, "windows": 0, "message": SILENT}
         return answer | empty | {"evidence": [], "levels": None, "slow_worker": None}

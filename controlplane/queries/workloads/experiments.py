@@ -1,12 +1,15 @@
 """Changes that a training tries, and what is recommended: for REST, pages and the CLI."""
 
 import math
+from collections import Counter
 from typing import Any
 
+from autoscaler.reallocate.candidates import Axis
 from controlplane.domain import coursestate
 from controlplane.jobspec.quantities import iso
 from controlplane.lifecycle import resizing
-from controlplane.models import Experiment, ExperimentStatus, TrainingDiagnosis, Workload
+from controlplane.lifecycle.state import BOUND
+from controlplane.models import Experiment, ExperimentStatus, Placement, TrainingDiagnosis, Workload
 
 MOST = 50  # changes that are told, the newest first
 IN_PLACE = (ExperimentStatus.ON_TRIAL, ExperimentStatus.KEPT)
@@ -29,13 +32,33 @@ def of(workload: Workload) -> list[Experiment]:
 def newest_in_place(workload: Workload) -> Experiment | None:
     """The newest change that its workers have now: the one that can be taken back."""
     newest = Experiment.objects.filter(workload=workload, status__in=IN_PLACE).order_by("-id").first()
-    if newest is None or not coursestate.has(newest.after, resizing.wanted(workload)[0]):
+    if newest is None or round(1000 * newest.after["cpu"]) != resizing.wanted(workload)[0]:
         return None
-    return newest
+    if newest.axis == Axis.WORKERS:
+        return newest if workload.workers_cap == newest.after["workers"] else None
+    if newest.axis not in coursestate.MOVES:
+        return newest
+    off, roles = {*newest.after.get("off", ())}, sum(count for _, count, _ in workload.roles)
+    if workload.goes_to:  # on its way there, or already on its way back
+        is_it = [count * workload.gpus for count in workload.goes_to] == newest.after["gpus"]
+        servers = sum(workload.role_counts or ()) or roles
+        return newest if is_it and off == {*(workload.off or ())} and servers == newest.after["servers"] else None
+    shape, nodes = _shape(workload)
+    is_it = shape == newest.after["gpus"] and roles == newest.after["servers"]
+    return newest if is_it and not nodes & off else None
+
+
+def _shape(workload: Workload) -> tuple[list[int], set[str]]:
+    """The GPUs of its workers on each node, most first, and the nodes. One query."""
+    live = Placement.objects.filter(workload=workload, state=BOUND, rank__gte=sum(c for _, c, _ in workload.roles))
+    on = Counter[str]()
+    for node, gpus in live.values_list("node", "gpus"):
+        on[node] += len(gpus)
+    return sorted(on.values(), reverse=True), set(on)
 
 
 def shown(workload: Workload) -> dict[str, Any]:
-    """As REST answers it; gains are parts of the speed. Three queries."""
+    """As REST answers it; gains are parts of the speed. Four queries."""
     return {
         "uid": str(workload.pk),
         "reallocation": workload.team.reallocation,
@@ -64,4 +87,5 @@ def _row(one: Experiment) -> dict[str, Any]:
         "gain_error": one.gain_error,
         "windows": one.windows,
         "message": one.message,
+        "node": one.node,
     }

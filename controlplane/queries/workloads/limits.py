@@ -17,6 +17,7 @@ class Limit:
 
     now: int
     may_be: Limits
+    by: Enforcer  # what holds it there
 
     def shown(self) -> dict[str, Any]:
         """As the API answers it."""
@@ -25,7 +26,7 @@ class Limit:
             "least_milli": self.may_be.least,
             "most_milli": self.may_be.most,
             "cap_milli": self.may_be.cap,
-            "enforced_by": Enforcer.of(enforces=not self.may_be.advisory).value,
+            "enforced_by": self.by.value,
             "sentence": self.sentence,
         }
 
@@ -35,6 +36,8 @@ class Limit:
         now, least, most = part(self.now), part(self.may_be.least), part(self.may_be.most)
         if self.may_be.advisory:
             on = self.may_be.advisory
+            if self.by is not Enforcer.ADVISORY:
+                return f"{now} of a GPU; not raised to {most}, as {self.by} on {on} follows no limit that changes"
             return f"{now} of a GPU; not raised to {most}, as nothing on {on} holds a share to it (advisory)"
         if self.may_be.cap < self.may_be.most:
             room = f"its GPUs have room for {part(self.may_be.cap)} beside other guarantees"
@@ -43,8 +46,10 @@ class Limit:
 
 
 def of_service(workload: Workload) -> Limit | None:
-    """The limit of a service's replicas; None for one whose limit is not raised. Three queries."""
+    """The limit of a service's replicas; None for one whose limit is not raised. Five queries."""
     bounds = rooms.raised(workload.spec.get("normalised") or {}) if workload.kind == Kind.INFERENCE else None
     if bounds is None:
         return None
-    return Limit(workload.share_limit, rooms.limits({workload.pk: bounds})[str(workload.pk)])
+    may_be = rooms.limits({workload.pk: bounds})[str(workload.pk)]
+    by = rooms.enforced_by(workload.pk) or Enforcer.of(enforces=not may_be.advisory)
+    return Limit(workload.share_limit, may_be, by)

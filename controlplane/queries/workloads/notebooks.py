@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from controlplane.lifecycle import notebooks as rule
 from controlplane.models import Placement, PlacementState, Workload
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads import workloads
@@ -59,25 +60,43 @@ class Row:
     @property
     def can_be_extended(self) -> bool:
         """Whether there is a countdown to begin anew."""
-        return self.may_act and self.idle_since is not None and bool(self.park_after)
+        allowed = self.may_act and self.workload.team.notebook_extend
+        return allowed and self.idle_since is not None and bool(self.park_after)
+
+
+def park_after(workload: Any) -> float | None:
+    """Seconds without use after which it is parked, by its job file and its team; None: never."""
+    if workload.kind != Kind.NOTEBOOK.value:
+        return None
+    return rule.park_after(workload.spec, workload.team.notebook_park_minutes)
 
 
 def notebooks(user: access.Person, team: str = "", *, is_mine: bool = False) -> tuple[Row, ...]:
     """The notebooks that have not ended, those that hold a GPU first. The number of queries is constant."""
-    roles = access.roles(user)
-    seen = None if access.is_platform_admin(user) else set(roles)
     found = workloads.visible(user).filter(kind=Kind.NOTEBOOK.value).exclude(phase__in=[p.value for p in ENDED])
     if team:
         found = found.filter(team__name=team)
     if is_mine:
         found = found.filter(created_by=user.pk)
-    rows = list(found.order_by("team__name", "name")[:MAX])
-    seats = _seats(rows)
-    beside = _beside({node for node, _ in seats.values()})
-    listed = [
-        _row(w, seats.get(w.pk), beside, seen, access.allows(roles.get(w.team.name), access.Verb.ACT)) for w in rows
-    ]
+    listed = rows(user, list(found.order_by("team__name", "name")[:MAX]))
     return tuple(sorted(listed, key=lambda row: (not row.node, row.workload.team.name, row.workload.name)))
+
+
+def by_name(user: access.Person, team: str, name: str) -> Any:
+    """The newest notebook of that name, as the viewer may see it; None: there is none."""
+    found = workloads.visible(user).filter(kind=Kind.NOTEBOOK.value, team__name=team, name=name)
+    return found.order_by("-seq").first()
+
+
+def rows(user: access.Person, found: Sequence[Workload]) -> list[Row]:
+    """How these stand, in their order. The number of queries is constant."""
+    roles = access.roles(user)
+    seen = None if access.is_platform_admin(user) else set(roles)
+    seats = _seats(found)
+    beside = _beside({node for node, _ in seats.values()})
+    return [
+        _row(w, seats.get(w.pk), beside, seen, access.allows(roles.get(w.team.name), access.Verb.ACT)) for w in found
+    ]
 
 
 def _seats(found: Sequence[Workload]) -> dict[UUID, tuple[str, tuple[int, ...]]]:
@@ -110,7 +129,7 @@ def _row(
         workload=w,
         use=_use(w.phase, idle_since),
         idle_since=idle_since,
-        park_after=(w.spec.get("normalised") or {}).get("park_after_seconds"),
+        park_after=park_after(w),
         address=workloads.address(w),
         node=node,
         gpus=gpus,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaler.law import Terms
+from autoscaler.law import AVAILABILITY, Terms
 from autoscaler.price import Price, price
 from controlplane.models import ServiceWindow, Workload
 from controlplane.queries.reports import sla
@@ -33,7 +33,8 @@ def costs(w: Workload, at: float, p95_seconds: float | None = None) -> tuple[Cos
     """What its objective costs, and what this latency would; None where there is neither. Five queries."""
     if w.kind != Kind.INFERENCE.value:
         return None, None
-    now = sla.objective(w.spec).get("p95_seconds")
+    objective = sla.objective(w.spec)
+    now = objective.get("p95_seconds")
     state = scaling.remembered([w.pk]).get(str(w.pk))
     rates = _rates(w, at)
     settings = policies.scaling()
@@ -42,7 +43,8 @@ def costs(w: Workload, at: float, p95_seconds: float | None = None) -> tuple[Cos
     def of(latency: float | None) -> Costs | None:
         if latency is None:
             return None
-        terms = Terms(latency, start, settings.constants(has_standby=w.standby > 0))
+        constants = settings.constants(has_standby=w.standby > 0)
+        terms = Terms(latency, start, constants, objective.get("availability", AVAILABILITY))
         found = price(state.learned, rates, terms, w.workers_min, w.workers_max, w.standby) if state else None
         return Costs(latency, found, w.share_guarantee or w.gpus * WHOLE)
 

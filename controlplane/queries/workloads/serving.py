@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from controlplane.models import Event, ServiceWindow, Workload
+from controlplane.models import Event, Placement, ServiceWindow, Workload
 from controlplane.queries.reports import sla
+from controlplane.queries.workloads.revisions import STAYING
 from scheduler.model.workload import ENDED, Kind
 
 LOOKED_AT = 500  # evictions among which the page looks for a service's
@@ -95,6 +96,13 @@ def windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> tuple[Window, .
 def has_windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> bool:
     """Whether anything was measured of it in the last hours."""
     return ServiceWindow.objects.filter(workload=uid, start__gte=at - seconds).exists()
+
+
+def where(uid: UUID) -> tuple[int, int]:
+    """On how many GPUs and nodes the replicas that run, or start, are."""
+    live = Placement.objects.filter(workload=uid, state__in=STAYING).values_list("node", "gpus")
+    there = list(live)
+    return len({(node, gpu) for node, gpus in there for gpu in gpus}), len({node for node, _ in there})
 
 
 def scaled(uid: UUID, limit: int) -> list[Event]:

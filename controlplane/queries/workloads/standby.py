@@ -1,13 +1,23 @@
 """What a service keeps on standby, what it lends of that, and what a gang borrows."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autoscaler.settings import Settings as ScalingSettings
 from controlplane.models import Placement, PlacementState, Workload
+from controlplane.queries.scheduling import policies
 from controlplane.queries.workloads.revisions import STAYING
-from scheduler.model.workload import Kind
+from scheduler.model.workload import ON_DEVICE, Kind, Weights
 
 HOUR = 3600.0
+WHERE = {
+    Weights.DEVICE: "device",
+    Weights.FIXED: "device",
+    Weights.TO_HOST: "to host",
+    Weights.HOST: "host",
+    Weights.TO_DEVICE: "to device",
+}  # as answers and pages say it
 DAY_HOURS = 24
 
 
@@ -15,13 +25,17 @@ DAY_HOURS = 24
 class Standby:
     """Of a service: replicas that are to serve, those on standby now, and the GPUs of these that gangs use.
 
-    lent_gpu_hours: all that it ever lent.
+    on_host: of those on standby, how many have their weights in host memory, or on their way. lent_gpu_hours: all that
+    it ever lent. wake_seconds: until one answers with its weights on its GPU; host_wake_seconds: of the others.
     """
 
     serving: int
     asleep: int
+    on_host: int
     lent: int
     lent_gpu_hours: float
+    wake_seconds: float
+    host_wake_seconds: float
 
     def shown(self) -> dict[str, Any]:
         """As the API answers it."""
@@ -29,12 +43,32 @@ class Standby:
 
 
 def of_service(workload: Workload, now: float) -> Standby | None:
-    """How its standby stands; None for one without. Two queries."""
+    """How its standby stands; None for one without. Three queries."""
     if workload.kind != Kind.INFERENCE or workload.awake is None:
         return None
-    asleep = Placement.objects.filter(workload=workload.pk, state__in=STAYING, asleep_at__isnull=False).count()
+    asleep = Placement.objects.filter(workload=workload.pk, state__in=STAYING, asleep_at__isnull=False)
+    weights = list(asleep.values_list("weights", flat=True))
     lent, hours = _lent(Placement.objects.filter(lender=str(workload.pk)).values_list(*_HOLD), now)
-    return Standby(workload.awake, asleep, lent, hours)
+    settings = policies.scaling()
+    slow = sum(one not in ON_DEVICE for one in weights)
+    wakes = settings.wake_seconds, settings.host_wake_seconds
+    return Standby(workload.awake, len(weights), slow, lent, hours, *wakes)
+
+
+def told(workers: Iterable[dict[str, Any]]) -> None:
+    """Say of each worker where its weights are and in how many seconds it answers; of those not on standby nothing.
+
+    One query, if any of them is on standby or has weights elsewhere.
+    """
+    settings: ScalingSettings | None = None
+    for worker in workers:
+        weights, is_asleep = worker["weights"], worker["asleep_at"] is not None
+        worker["weights"], worker["wake_seconds"] = None, None
+        if is_asleep or weights not in ON_DEVICE:
+            settings = settings or policies.scaling()
+            is_near = weights in ON_DEVICE
+            worker["weights"] = WHERE[Weights(weights)]
+            worker["wake_seconds"] = settings.wake_seconds if is_near else settings.host_wake_seconds
 
 
 def borrowed(workload: Workload, now: float) -> tuple[int, float]:

@@ -5,12 +5,14 @@ stored, a row a minute; what a replica does with a request is then what the auto
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from autoscaler.observed import Learned
+from autoscaler.law import State
 from controlplane.cluster import work as works
 from controlplane.models import ClusterState, ServiceWindow, Workload
+from controlplane.queries.scheduling import rooms
 from controlplane.queries.scheduling.scaling import WINDOW_SECONDS, remembered
 from controlplane.simulator.replay.serving import Measured, Service
 from controlplane.simulator.worlds.profiles import PROFILES
@@ -26,12 +28,14 @@ def known(uids: Iterable[str], start: float, end: float) -> dict[str, Service]:
     found: dict[str, Service | None] = {}
     if world is not None:
         for uid, spec, since in rows:
-            found[str(uid)] = Service.of(works.read_work(str(uid), spec, PROFILES, world.seed), since)
+            share, limits = spec["normalised"].get("gpu_share") or {}, rooms.raised(spec["normalised"])
+            work = works.read_work(str(uid), spec, PROFILES, world.seed)
+            found[str(uid)] = Service.of(work, since, guarantee=share.get("guarantee", 0), limits=limits)
     else:
         uids_known = [uid for uid, _, _ in rows]
         rates, states = _rates(uids_known, start - BEFORE_SECONDS, end), remembered(uids_known)
         found = {
-            str(uid): _measured(str(uid), spec, since, rates.get(uid, []), states[str(uid)].learned)
+            str(uid): _measured(str(uid), spec, since, rates.get(uid, []), states[str(uid)])
             for uid, spec, since in rows
             if str(uid) in states
         }
@@ -49,10 +53,14 @@ def _rates(uids: list[UUID], since: float, until: float) -> dict[UUID, list[tupl
 
 
 def _measured(
-    uid: str, spec: Mapping[str, Any], since: float | None, rates: list[tuple[float, float]], learned: Learned
+    uid: str, spec: Mapping[str, Any], since: float | None, rates: list[tuple[float, float]], state: State
 ) -> Service | None:
+    learned, tried, limits = state.learned, state.tried, rooms.raised(spec["normalised"])
     objective = (spec["normalised"].get("objective") or {}).get("p95_seconds")
     if learned.mean is None or not rates:
         return None
     course = Measured(uid, tuple(at for at, _ in rates), tuple(rate for _, rate in rates))
-    return Service(course, learned.mean, learned.slots, objective=objective, since=since)
+    service = Service(course, learned.mean, learned.slots, objective=objective, since=since)
+    if limits is None or tried is None:
+        return service
+    return replace(service, measured_at=tried.limit, effect=tried.effect, limits=limits)

@@ -14,7 +14,7 @@ from controlplane.models import PriorityClass, Workload
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import forecasts, policies, snapshot
 from controlplane.queries.tenancy.shares import Share, of_teams
-from controlplane.queries.workloads import standby
+from controlplane.queries.workloads import reallocated, standby
 from controlplane.queries.workloads.suggestions import told
 from scheduler.explain import explanation as core
 from scheduler.explain.growth import is_elastic
@@ -78,6 +78,7 @@ def explanation(user: access.Person, workload: Workload, *, in_full: bool = True
         "uid": str(workload.pk),
         "phase": workload.phase,
         "since": iso(workload.reason_at) if workload.reason and workload.reason_at else None,
+        "changed_by_weft": reallocated.of(workload),
     }
     stored = {**_NOTHING, "reason": workload.reason, "message": workload.message}
     if workload.phase in ENDED:
@@ -201,6 +202,8 @@ def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Work
         gang=replace(spec.workers, count=spec.first),
         awake=spec.workers.count if spec.standby else None,
         standby=spec.standby,
+        spread=spec.spread,
+        offloads=spec.offloads,
         deadline=spec.deadline,
         priority=priority.value if priority else 0,
         preemptible=priority.preemptible if priority else True,

@@ -10,6 +10,7 @@ from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Event, Placement, Workload, loading
 from controlplane.queries.accounts import access
+from controlplane.queries.workloads import standby
 from controlplane.queries.workloads.suggestions import verdict
 from controlplane.queries.workloads.whatif import explanation, preview, queue, suggestions, turns
 from controlplane.queries.workloads.workloadrows import address, idle_since, listed, resize_of, row, rows
@@ -141,8 +142,10 @@ def placement(workload: Workload) -> dict[str, Any]:
     seats = Placement.objects.filter(workload=workload, attempt=workload.attempt).order_by("rank")
     names = (
         "rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "released_at", "asleep_at", "lender",
+        "weights",
     )  # fmt: skip
     workers = [dict(zip(names, values, strict=True)) for values in seats.values_list(*names)]
+    standby.told(workers)
     for worker in workers:
         worker["role"], worker["index"] = role_of(workload.roles, worker["rank"])
         worker["is_lent"] = bool(worker.pop("lender"))

@@ -48,8 +48,10 @@ WEB = Rights(
         "controlplane_servicealarm",
         "controlplane_serviceday",
         "controlplane_servicescaler",
+        "controlplane_slownode",
         "controlplane_teamsample",
         "controlplane_trainingdiagnosis",
+        "controlplane_trainingstart",
         "controlplane_workloadsample",
     )
 )

@@ -6,18 +6,18 @@ from uuid import UUID
 
 from autoscaler.bottleneck.window import Bottleneck
 from autoscaler.reallocate.budgets import Budget, Level, Resources
-from autoscaler.reallocate.candidates import Freedom, Room
+from autoscaler.reallocate.candidates import Freedom, Room, Slow
 from autoscaler.reallocate.choice import Training
 from autoscaler.throughput.allocation import Allocation
-from controlplane.jobspec.podsets import role_ask
+from controlplane.jobspec.podsets import ask_of, role_ask
 from controlplane.lifecycle import resizing
 from controlplane.lifecycle.state import BOUND
-from controlplane.models import Node, Placement, PlacementState, Quota, Workload, bulk
+from controlplane.models import Node, Placement, PlacementState, Quota, Workload, bulk, restarts
 from gpushare.gpu import WHOLE
+from scheduler.model.sharing import holds_parameters
 from scheduler.model.workload import Phase
 
 CORE = 1000  # 1/1000 cores
-RESTART_SECONDS = 120.0  # what moving a training is taken to cost: it was not measured
 LEAST_REMAINING = 0.1  # of how long it ran: a training that runs longer than expected may run on
 Cores = int | str
 
@@ -41,8 +41,11 @@ def places(workloads: Collection[UUID]) -> Mapping[UUID, Sequence[Place]]:
     return found
 
 
-def of(workload: Workload, members: Iterable[Place]) -> Allocation | None:
-    """What its workers are to have; None where that is no whole GPUs, alike for each. A batch counts as one example."""
+def of(workload: Workload, members: Iterable[Place], known: Collection[str] = ()) -> Allocation | None:
+    """What its workers are to have; None where that is no whole GPUs, alike for each. A batch counts as one example.
+
+    known: nodes that it was moved off, or is to be: those count that it is on no more.
+    """
     roles = sum(count for _, count, _ in workload.roles)
     workers = [place for place in members if place.rank >= roles]
     if not workers or any(place.gpus != workers[0].gpus or not place.gpus for place in workers):
@@ -50,16 +53,39 @@ def of(workload: Workload, members: Iterable[Place]) -> Allocation | None:
     on: dict[str, int] = {}
     for place in workers:
         on[place.node] = on.get(place.node, 0) + place.gpus
+    gpus, off = list(on.values()), tuple(sorted({*known} - on.keys()))
+    count, servers = sum(workload.goes_to or ()) or len(workers), roles
+    if workload.goes_to:
+        servers = sum(workload.role_counts or ()) or roles
+        gpus, off = [count * workers[0].gpus for count in workload.goes_to], tuple(sorted(workload.off or ()))
     ask = role_ask(workload.roles, 0) if roles else None
     milli, _ = resizing.wanted(workload)
     return Allocation(
-        gpus=tuple(sorted(on.values(), reverse=True)),
-        workers=len(workers),
+        gpus=tuple(sorted(gpus, reverse=True)),
+        workers=count,
         batch=1,
         cpu=milli / CORE,
-        servers=roles,
+        servers=servers,
         server_cpu=0.0 if ask is None else ask.cpu_milli / CORE,
+        off=off,
     )
+
+
+def server_counts(workload: Workload, now: Allocation) -> tuple[int, int] | None:
+    """With how many parameter servers it may run, where these are its one role and have no GPUs; None: as it is.
+
+    More of them than workers have nothing more to share.
+    """
+    if len(workload.roles) != 1:
+        return None
+    name, _, ask = workload.roles[0]
+    return (1, max(now.workers, now.servers)) if holds_parameters(name, ask_of(ask).milli) else None
+
+
+def may_move(workload: Workload) -> bool:
+    """Whether it may be started again elsewhere to run faster: it saves its work, and nothing else owns its pods."""
+    saves = workload.checkpoint_interval is not None and workload.preemptible
+    return saves and not workload.managed_by and not workload.finishing
 
 
 def cores(cpu: float) -> Cores:
@@ -70,20 +96,30 @@ def cores(cpu: float) -> Cores:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What may be changed of a training: in_place by the loop, anywhere by its people."""
+    """What may be changed of a training: by_loop by itself, anywhere by its people."""
 
-    in_place: Training
+    by_loop: Training
     anywhere: Training
 
 
-def offer(
-    workload: Workload, now: Allocation, members: Iterable[Place], at: float, bottleneck: Bottleneck | None
-) -> Offer:
-    """By the loop so far the CPU of its workers, in place, up to their GPUs' part of their nodes' CPUs; by its people
-    also the nodes of its pool that its GPUs are on.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a diagnosis named. slow: the node on which a worker is slow, and the part of a step that would go.
+
+    is_hypothesis: from levels alone, to be probed in place before anything restarts.
+    """
+
+    bottleneck: Bottleneck | None
+    slow: tuple[str, float] | None = None
+    is_hypothesis: bool = False
+
+
+def offer(workload: Workload, now: Allocation, members: Iterable[Place], at: float, found: Found) -> Offer:
+    """By the loop the CPU of its workers, in place, up to their GPUs' part of their nodes' CPUs, and if it saves its
+    work the nodes of its pool that its GPUs are on and the number of its parameter servers; by its people in any case.
 
     Budgets are dominant shares of its node pool: its own is the part of the GPUs that it has; its team's the part that
-    the team owns by its quota, with all that runs of the team; the cluster's is all. Four queries.
+    the team owns by its quota, with all that runs of the team; the cluster's is all. Six queries.
     """
     mine = {place.node: 0 for place in members}
     for place in members:
@@ -100,28 +136,40 @@ def offer(
         taken[row.node] += row.cores
         devices[row.node] |= set(row.devices)
     rooms = tuple(Room(gpus, nodes[name][1] - taken[name]) for name, gpus in mine.items() if name in nodes)
-    everywhere = tuple(
-        Room(nodes[name][0] - len(devices[name]), nodes[name][1] - taken[name])
+    everywhere = {
+        name: Room(nodes[name][0] - len(devices[name]), nodes[name][1] - taken[name])
         for name, *_, ready, schedulable in rows
         if name in mine or (ready and schedulable)
-    )
+    }
+    slow = found.slow and Slow(*found.slow, tuple(room for name, room in everywhere.items() if name != found.slow[0]))
     each = [nodes[name][1] / nodes[name][0] for name in mine if name in nodes and nodes[name][0]]
     nominal = Quota.objects.filter(team=workload.team_id, pool_id=pool).values_list("nominal", flat=True).first() or 0
-    in_place = Training(
-        freedom=Freedom(can_move=False, cpu=now.of_worker * min(each, default=0.0)),
-        rooms=rooms,
+    most_cpu = now.of_worker * min(each, default=0.0)
+    is_theirs = found.bottleneck is Bottleneck.PARAMETER_SERVER  # a restart for them is worth it where they are named
+    counts = server_counts(workload, now) if is_theirs else None
+    can_move = may_move(workload)
+    freedom = Freedom(can_move, most_cpu, slow, rooms, counts if can_move else None, _fewer(workload, now))
+    by_loop = Training(
+        freedom=freedom,
+        rooms=tuple(everywhere.values()),
         budgets=(
             Budget(Level.TRAINING, capacity, _part(now.total, capacity.gpus)),
             Budget(Level.TEAM, capacity, _part(nominal / WHOLE, capacity.gpus), _sum(held, workload.team_id)),
             Budget(Level.CLUSTER, capacity, 1.0, _sum(held)),
         ),
         remaining=remaining(workload, at),
-        restart=0.0,
-        bottleneck=bottleneck,
+        restart=restarts.known(workload).seconds,
+        bottleneck=found.bottleneck,
         cpu_in_place=True,
+        is_probe=found.is_hypothesis,
     )  # fmt: skip
-    freedom = replace(in_place.freedom, can_move=True)
-    return Offer(in_place, replace(in_place, freedom=freedom, rooms=everywhere, restart=RESTART_SECONDS))
+    return Offer(by_loop, replace(by_loop, freedom=replace(freedom, can_move=True, servers=counts)))
+
+
+def _fewer(workload: Workload, now: Allocation) -> tuple[int, int] | None:
+    """With how many workers an elastic training may run: not with more, as it grows by itself where there is room."""
+    is_elastic = workload.workers_min < max(workload.workers, workload.workers_max)
+    return (workload.workers_min, now.workers) if is_elastic and not workload.managed_by else None
 
 
 def remaining(workload: Workload, at: float) -> float:

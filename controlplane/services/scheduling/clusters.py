@@ -13,7 +13,7 @@ from scheduler.model.snapshot import Node as SeenNode
 
 _NODE = (
     "name", "pool_id", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "zone", "rack", "nvlink", "ready",
-    "schedulable", "lost_gpus", "takes_shares", "enforces_limits",
+    "schedulable", "lost_gpus", "takes_shares", "enforces_limits", "enforcer",
 )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def _values(node: SeenNode, pool: int) -> tuple[object, ...]:
     return (
         node.name, pool, node.model, node.gpus, node.gpu_memory, node.cpu_milli, node.memory, node.zone, node.rack,
         node.nvlink, node.ready, node.schedulable, list(node.lost), node.takes_shares,
-        node.enforces_limits,
+        node.enforces_limits, node.enforcer,
     )  # fmt: skip
 
 

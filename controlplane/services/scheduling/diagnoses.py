@@ -1,11 +1,12 @@
 """What slows each running training: looked at once a minute of the cluster's clock, and kept with its evidence.
 
-A look counts one window (autoscaler/bottleneck): the parts of a step that its workers report, over the last minute,
-and how busy their CPUs and GPUs and their nodes' disks and lines were. A training whose program reports nothing is not
-looked at. Another attempt begins anew: it may lie elsewhere. docs/diagnosis.md.
+A look counts one window (autoscaler/bottleneck): the parts of a step that its workers report, over the last minute, and
+how busy their CPUs and GPUs and their nodes' disks and lines were. Of a training whose program reports nothing only the
+latter, and only where its team has changes tried (`silent`): they are hypotheses. Another attempt begins anew: it may
+lie elsewhere. docs/diagnosis.md.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
@@ -18,7 +19,7 @@ from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
 from controlplane.cluster.port import NodeUse, PodUse, TrainingUse, WorkerUse
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.podsets import role_ask
-from controlplane.models import TrainingDiagnosis, Workload, bulk
+from controlplane.models import Reallocation, TrainingDiagnosis, Workload, bulk
 from controlplane.services.audit import events
 from controlplane.services.audit.events import Entry
 from controlplane.services.scheduling.leases import HeldLease
@@ -100,6 +101,20 @@ def window(
     return Window(members, levels, len(training.nodes), tuple(one.rank for one in told))
 
 
+def _of_levels(training: Watched, pods: Iterable[PodUse], nodes: Mapping[str, NodeUse]) -> Window:
+    levels = _levels(training, (), pods, [nodes[name] for name in training.nodes if name in nodes])
+    return Window((), levels, len(training.nodes))
+
+
+def silent(found: Iterable[Watched], told: Collection[str]) -> frozenset[UUID]:
+    """Those of which nothing tells the steps, of teams that have changes tried. A query if there are any."""
+    rest = [one.uid for one in found if str(one.uid) not in told]
+    if not rest:
+        return frozenset()
+    wanted = Workload.objects.filter(pk__among=rest, team__reallocation=Reallocation.AUTOMATIC)
+    return frozenset(wanted.values_list("pk", flat=True))
+
+
 def _worker(use: TrainingUse | WorkerUse, step: float) -> Worker:
     wait, sync = use.data_wait_ratio, use.sync_ratio
     return Worker(step, None if wait is None else wait * step, None if sync is None else sync * step)
@@ -107,7 +122,7 @@ def _worker(use: TrainingUse | WorkerUse, step: float) -> Worker:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look found of one training."""
+    """What a look found of one training. A window without workers: nothing reports its steps."""
 
     training: Watched
     window: Window
@@ -120,8 +135,12 @@ def note(
     trainings: Sequence[Watched],
     measured: Measured,
     lease: HeldLease,
+    silent: Collection[UUID] = (),
 ) -> list[Looked]:
-    """Count one window of each that says something, and tell people where another bottleneck is named. LeaseLost."""
+    """Count one window of each that says something, and tell people where another bottleneck is named. LeaseLost.
+
+    silent: those of which levels are worth a look where nothing reports their steps.
+    """
     of_pods, of_workers = _by_attempt(measured.pods), _by_attempt(measured.workers)
     said = {use.workload: use for use in measured.trainings}
     nodes = {node.node: node for node in measured.nodes}
@@ -129,6 +148,8 @@ def note(
     for one in trainings:
         use, key = said.get(str(one.uid)), (str(one.uid), one.attempt)
         found = None if use is None else window(one, use, of_workers.get(key, ()), of_pods.get(key, ()), nodes)
+        if found is None and one.uid in silent:
+            found = _of_levels(one, of_pods.get(key, ()), nodes)
         if found is not None:
             seen.append((one, found))
     if not seen:

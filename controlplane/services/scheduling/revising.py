@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from controlplane.jobspec import quantities
@@ -70,12 +71,7 @@ def begin(batch: Batch, row: Row, was: Mapping[str, Any], spec: Mapping[str, Any
 
 def _bring_in(batch: Batch, row: Row, number: int, plan: Plan, spec: Mapping[str, Any]) -> None:
     """Have its replicas replaced; those of a Deployment its own controller replaces, by the new template."""
-    if is_native(spec):
-        message = f"Revision {number} replaces revision {row.revision}: its Deployment does it."
-        batch.bump(row, revision=number)
-        batch.note(row, "RollingOut", message=message, data={"revision": number})
-    else:
-        rollouts.begin(batch, row, number, plan)
+    rollouts.begin(batch, row, number, plan, by_owner=is_native(spec) and settings.CLUSTER == "kubernetes")
 
 
 def _weigh(batch: Batch, row: Row, plan: Plan) -> None:

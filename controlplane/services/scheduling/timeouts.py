@@ -13,7 +13,7 @@ from django.db.models import F, QuerySet
 
 from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle import resizing as lifecycle
-from controlplane.lifecycle import rollouts, timeouts
+from controlplane.lifecycle import rollouts, timeouts, weights
 from controlplane.lifecycle.canaries import Judged
 from controlplane.lifecycle.following import GATED
 from controlplane.lifecycle.pods import settle
@@ -36,6 +36,11 @@ _RESIZING: Where = {"resize__isnull": False}
 _ROLLING: Where = {"rollout__isnull": False}
 
 
+def _moving(at: float) -> Where:
+    """Replicas of which the weights were told to move so long ago that the command may be lost."""
+    return {"is_settled": False, "weights__in": weights.ON_THEIR_WAY, "weights_at__lte": at - weights.OVERDUE_SECONDS}
+
+
 def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
     """Whether `enforce`, or admission to reserved places, has anything to look at; asked without a transaction."""
     return bool(
@@ -45,6 +50,7 @@ def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
         or _overtaken()
         or bulk.select(Workload, ("uid",), _RESIZING, limit=1)
         or bulk.select(Workload, ("uid",), _ROLLING, limit=1)
+        or bulk.select(Placement, ("workload_id",), _moving(at), limit=1)
     )
 
 
@@ -81,6 +87,7 @@ class Due:
     late: frozenset[UUID] = frozenset()
     overtaken: frozenset[UUID] = frozenset()  # have ended, and others wait for them
     resizing: frozenset[UUID] = frozenset()  # their CPU and memory are being changed in place
+    moving: frozenset[UUID] = frozenset()  # weights of theirs are long on their way
     rolling: frozenset[UUID] = frozenset()  # a revision of theirs replaces the one before
 
 
@@ -89,7 +96,8 @@ def due(at: float, gang_timeout_seconds: float) -> Due:
     phases = dict(_over(at))
     late = frozenset(_late(at - gang_timeout_seconds).values_list("workload_id", flat=True))
     resized = frozenset(uid for (uid,) in bulk.select(Workload, ("uid",), _RESIZING))
-    return Due(phases, late, _overtaken(), resized, rolling())
+    moving = frozenset(uid for (uid,) in bulk.select(Placement, ("workload_id",), _moving(at)))
+    return Due(phases, late, _overtaken(), resized, moving, rolling())
 
 
 def rolling() -> frozenset[UUID]:
@@ -110,7 +118,7 @@ def enforce(
     judged: Mapping[str, Judged] = MappingProxyType({}),
 ) -> None:
     """Expire, end and requeue what was found due. standings, judged: of services, by id (revising.conclude)."""
-    batch.lock({*found.phases, *found.late, *found.overtaken, *found.resizing, *found.rolling})
+    batch.lock({*found.phases, *found.late, *found.overtaken, *found.resizing, *found.moving, *found.rolling})
     for uid in sorted(found.overtaken):
         batch.followed(batch.rows[str(uid)])
     for uid, stored in sorted(found.phases.items()):
@@ -125,6 +133,7 @@ def enforce(
     for uid in sorted(found.late):
         timeouts.give_up(batch, batch.rows[str(uid)], gang_timeout_seconds)
     _end_resizes(batch, [batch.rows[str(uid)] for uid in sorted(found.resizing)])
+    weights.repeat(batch, [batch.rows[str(uid)] for uid in sorted(found.moving)])
     rolled = [batch.rows[str(uid)] for uid in sorted(found.rolling)]
     for row in rolled:
         rollouts.go_on(batch, row)

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Sum
 
-from controlplane.models import Node, NodePool, PriorityClass, Quota, Takes, Team, Workload
+from controlplane.models import Chosen, Node, NodePool, PriorityClass, Quota, Takes, Team, Workload
 from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
@@ -17,6 +17,7 @@ from gpushare.gpu import WHOLE
 from scheduler.model.team import owned_together
 from scheduler.model.workload import ENDED
 
+SHARES_ONLY = (Chosen.MIG, Chosen.MPS, Chosen.HAMI, Chosen.DRA)  # the device plugin offers parts there, no whole GPU
 MAX_MILLI = 10**9  # a million GPUs
 MAX_PRIORITY = 1_000_000
 
@@ -138,16 +139,29 @@ def save_pool(*, name: str, gpu_model: str = "", price_per_gpu_hour: Decimal = D
 
 
 @transaction.atomic
-def set_takes(*, pool: NodePool, takes: str, actor: str) -> None:
-    """Say for what new work may take a pool's GPUs; what runs there stays."""
-    if takes not in Takes.values:
-        raise Refused(422, "BadTakes", "takes", f"takes is {takes}. Give {', '.join(Takes.values)}.")
+def change_pool(*, pool: NodePool, takes: str | None = None, enforcer: str | None = None, actor: str) -> None:
+    """Say for what new work may take a pool's GPUs, and what holds shares there to their parts; what runs there stays.
+
+    None: it stays as it is. enforcer empty: what the nodes say of themselves.
+    """
     before = NodePool.objects.select_for_update(no_key=True).get(pk=pool.pk)
-    if before.takes == takes:
+    was = {"takes": before.takes, "enforcer": before.enforcer}
+    wanted = {name: was[name] if value is None else value for name, value in (("takes", takes), ("enforcer", enforcer))}
+    if wanted["takes"] not in Takes.values:
+        raise Refused(422, "BadTakes", "takes", f"takes is {takes}. Give {', '.join(Takes.values)}.")
+    if wanted["enforcer"] and wanted["enforcer"] not in Chosen.values:
+        message = f"enforcer is {enforcer}. Give {', '.join(Chosen.values)}, or leave it empty."
+        raise Refused(422, "BadEnforcer", "enforcer", message)
+    if wanted == was:
         return
-    NodePool.objects.filter(pk=pool.pk).update(takes=takes)
-    data = _difference({"takes": before.takes}, {"takes": takes})
-    events.record(kind="NodePoolChanged", actor=actor, name=pool.name, data=data)
+    if wanted["enforcer"] in SHARES_ONLY and wanted["takes"] != Takes.SHARES:
+        message = (
+            f"Where {wanted['enforcer']} divides the GPUs, none is whole to Kubernetes, and {pool.name} takes "
+            f"{wanted['takes']}. Set takes to shares, or choose another enforcer."
+        )
+        raise Refused(422, "SharesOnly", "takes" if enforcer is None else "enforcer", message)
+    NodePool.objects.filter(pk=pool.pk).update(**wanted)
+    events.record(kind="NodePoolChanged", actor=actor, name=pool.name, data=_difference(was, wanted))
     _touch()
 
 

@@ -1,13 +1,22 @@
 """Teams. They are never deleted: their accounts stay."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from django.db import transaction
 
+from controlplane.domain import sharedemands
+from controlplane.lifecycle.notebooks import MOST_MINUTES
 from controlplane.models import PodSecurity, Reallocation, Team
 from controlplane.runtime.wake import wake
 from controlplane.services.accounts import endings
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import changes
+from gpushare.backends.catalogue import DEMANDS
+
+NOTEBOOKS = ("notebook_park_minutes", "notebook_max_milli", "notebook_extend")
+MOST_MILLI = 1000 * 64  # the GPUs of the largest node there is, and more
 
 
 @transaction.atomic
@@ -63,8 +72,20 @@ def set_sharing(*, team: Team, allowed: bool, actor: str) -> None:
 
 
 @transaction.atomic
-def change(*, team: Team, shares_with_others: bool | None, reallocation: str | None, actor: str) -> None:
-    """What a team's admins say of it, all of it or nothing; None: it stays as it is."""
+def change(
+    *,
+    team: Team,
+    shares_with_others: bool | None,
+    reallocation: str | None,
+    share_demands: Sequence[str] | None = None,
+    actor: str,
+    notebooks: Mapping[str, Any] | None = None,
+) -> None:
+    """What a team's admins say of it, all of it or nothing; None: it stays as it is. notebooks: some of NOTEBOOKS."""
+    if notebooks:
+        set_notebooks(team=team, actor=actor, **notebooks)
+    if share_demands is not None:
+        set_share_demands(team=team, demands=share_demands, actor=actor)
     if shares_with_others is not None:
         set_sharing(team=team, allowed=shares_with_others, actor=actor)
     if reallocation is not None:
@@ -79,6 +100,49 @@ def set_reallocation(*, team: Team, mode: Reallocation, actor: str) -> None:
         return
     Team.objects.filter(pk=team.pk).update(reallocation=mode, version=before.version + 1)
     _tell("ReallocationChanged", team, actor, mode=str(mode), before=before.reallocation)
+
+
+@transaction.atomic
+def set_notebooks(
+    *,
+    team: Team,
+    actor: str,
+    notebook_park_minutes: int | None = None,
+    notebook_max_milli: int | None = None,
+    notebook_extend: bool | None = None,
+) -> None:
+    """Say when the team's notebooks are parked, how large they may be, and whether they are extended.
+
+    None: it stays as it is; 0: no limit. Those that run follow the first and the last at once, and keep their places.
+    """
+    bounds = {
+        "notebook_park_minutes": (notebook_park_minutes, MOST_MINUTES),
+        "notebook_max_milli": (notebook_max_milli, MOST_MILLI),
+    }
+    for field, (value, most) in bounds.items():
+        if value is not None and not 0 <= value <= most:
+            raise Refused(422, "Invalid", field, f"{field} is {value}. Set it to 0 (no limit) to {most}.")
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    said = dict(zip(NOTEBOOKS, (notebook_park_minutes, notebook_max_milli, notebook_extend), strict=True))
+    new = {name: value for name, value in said.items() if value is not None and value != getattr(before, name)}
+    if not new:
+        return
+    Team.objects.filter(pk=team.pk).update(**new, version=before.version + 1)
+    _tell("NotebookPolicyChanged", team, actor, **new)
+
+
+@transaction.atomic
+def set_share_demands(*, team: Team, demands: Sequence[str], actor: str) -> None:
+    """Say what must be held of the team's shares: words of the catalogue. What runs stays where it is."""
+    if strange := sorted(set(demands) - set(DEMANDS)):
+        message = f"share_demands names {', '.join(strange)}. Give some of {', '.join(DEMANDS)}."
+        raise Refused(422, "BadDemand", "share_demands", message)
+    wanted = sharedemands.text(demands)
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.share_demands == wanted:
+        return
+    Team.objects.filter(pk=team.pk).update(share_demands=wanted, version=before.version + 1)
+    _tell("ShareDemandsChanged", team, actor, demands=wanted.split(",") if wanted else [])
 
 
 @transaction.atomic

@@ -1,27 +1,33 @@
 """The outbox: commands for the cluster, written with the decision, performed after it, safe to repeat."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
 from controlplane.cluster.port import Address, PodSpec, Split
+from controlplane.jobspec import members
 from controlplane.jobspec.podsets import role_ask
 from controlplane.lifecycle import resizing as lifecycle
+from controlplane.lifecycle import weights
 from controlplane.lifecycle.attempts import start_refused
 from controlplane.lifecycle.ends import backoff_seconds
 from controlplane.models import Action, Placement, PlacementState, Workload, bulk
 from controlplane.services.scheduling import clusters, revising
 from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.tenancy import sharing
 from controlplane.services.workloads import resizing
 from controlplane.services.workloads.transitions import Batch
-from gpushare.gpu import WHOLE
-from scheduler.model.workload import ACTIVE, Kind
+from gpushare.gpu import WHOLE, Share
+from scheduler.model.workload import ACTIVE, Kind, Weights
 
 ACTOR = "loop:actuate"
 MAX_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
 _PLACE = ("workload_id", "attempt", "rank", "node", "gpus", "revision", "asleep_at", "lender")
+_TRIES = {"start": MAX_TRIES, "resize": MAX_TRIES, "offload": 2}  # a gang waits for weights that are to move
 KEEP_DONE = 20_000  # performed actions that are kept for inspection
 
 
@@ -41,6 +47,7 @@ class Command:
     on: bool = False
     cpu_milli: int = 0
     memory: int = 0
+    weights: int = 0  # MiB of a replica's, where they are to move
     milli: int = 0  # of a limit
     split: Split | None = None
     address: Address | None = None
@@ -69,75 +76,67 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
     ]
     if starts := {UUID(c.workload) for c in commands if c.verb == "start"}:
         commands = list(_with_pods(commands, starts))
-    if resizes := {UUID(c.workload) for c in commands if c.verb == "resize"}:
-        commands = list(_with_sizes(commands, resizes))
-    if limits := {UUID(c.workload) for c in commands if c.verb == "limit"}:
-        commands = list(_with_limits(commands, limits))
-    if splits := {UUID(c.workload) for c in commands if c.verb == "split"}:
-        commands = list(_with_splits(commands, splits))
-    if addresses := {UUID(c.workload) for c in commands if c.verb == "address"}:
-        commands = list(_with_addresses(commands, addresses))
+    for verb, (read, told) in _TOLD_NOW.items():
+        commands = _as_wanted_now(commands, verb, read, told)
     return tuple(commands)
 
 
-def _with_splits(commands: Sequence[Command], splits: set[UUID]) -> Iterable[Command]:
-    """Splits are as they are wanted now, so that one that is performed late undoes none that came after it."""
-    columns = ("uid", "name", "team__name", "phase", "attempt", "revision", "rollout", "spec")
-    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, {"uid__among": splits})}
-    for command in commands:
-        if command.verb != "split":
-            yield command
-            continue
-        name, team, phase, attempt, revision, rollout, spec = rows[command.workload]
-        told = (rollout or {}).get("split") or [attempt, revision, None]
-        both = {revision, rollout["from"]} if rollout else {revision}
-        before = next((number for number in both if number != told[1]), told[1])
-        asked = spec.get("normalised") or {}
-        within = (asked.get("objective") or {}).get("p95_seconds")
-        split = Split(command.workload, name, team, told[1], before, told[2], within, bool(asked.get("gateway")))
-        yield replace(command, split=split, is_stale=attempt != command.attempt or phase not in ACTIVE)
+def _as_wanted_now(
+    commands: list[Command], verb: str, columns: Sequence[str], told: Callable[..., Command]
+) -> list[Command]:
+    """Commands of a verb say what is wanted now, whatever was wanted when they were written: one that is performed late
+    undoes none that came after it. told: makes that of a command and the columns of its workload."""
+    uids = {UUID(command.workload) for command in commands if command.verb == verb}
+    if not uids:
+        return commands
+    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, ("uid", *columns), {"uid__among": uids})}
+    return [told(one, *rows[one.workload]) if one.verb == verb else one for one in commands]
 
 
-def _with_addresses(commands: Sequence[Command], addresses: set[UUID]) -> Iterable[Command]:
-    """An address stays for a service that is asleep now, and goes for one that is not to have replicas now."""
-    columns = ("uid", "name", "team__name", "phase", "workers")
-    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, {"uid__among": addresses})}
-    for command in commands:
-        if command.verb != "address":
-            yield command
-            continue
-        name, team, phase, workers = rows[command.workload]
-        is_asleep = phase in ACTIVE and not workers
-        is_stale = not is_asleep if command.on else phase in ACTIVE
-        yield replace(command, address=Address(command.workload, name, team), is_stale=is_stale)
+def _is_of_another(command: Command, phase: str, attempt: int) -> bool:
+    return attempt != command.attempt or phase not in ACTIVE
 
 
-def _with_sizes(commands: Sequence[Command], resizes: set[UUID]) -> Iterable[Command]:
-    """Resizes get what is wanted now, whatever was wanted when they were written."""
-    columns = ("uid", "phase", "attempt", "cpu_milli", "memory", "resize")
-    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, {"uid__among": resizes})}
-    for command in commands:
-        if command.verb != "resize":
-            yield command
-            continue
-        phase, attempt, cpu_milli, memory, resize = rows[command.workload]
-        cpu_milli, memory = resize["to"] if resize else (cpu_milli, memory)
-        is_stale = attempt != command.attempt or phase not in ACTIVE
-        yield replace(command, cpu_milli=cpu_milli, memory=memory, is_stale=is_stale)
+def _split(
+    command: Command, name: str, team: str, phase: str, attempt: int, revision: int, rollout: Any, spec: Any
+) -> Command:
+    told = (rollout or {}).get("split") or [attempt, revision, None]
+    both = {revision, rollout["from"]} if rollout else {revision}
+    before = next((number for number in both if number != told[1]), told[1])
+    asked = spec.get("normalised") or {}
+    within = (asked.get("objective") or {}).get("p95_seconds")
+    split = Split(command.workload, name, team, told[1], before, told[2], within, bool(asked.get("gateway")))
+    return replace(command, split=split, is_stale=_is_of_another(command, phase, attempt))
 
 
-def _with_limits(commands: Sequence[Command], limits: set[UUID]) -> Iterable[Command]:
-    """Limits are what is wanted now, whatever was wanted when they were written."""
-    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, _LIMITED, {"uid__among": limits})}
-    for command in commands:
-        if command.verb != "limit":
-            yield command
-            continue
-        phase, attempt, milli = rows[command.workload]
-        yield replace(command, milli=milli, is_stale=attempt != command.attempt or phase not in ACTIVE)
+def _address(command: Command, name: str, team: str, phase: str, workers: int) -> Command:
+    """It stays for a service that is asleep now, and goes for one that is not to have replicas now."""
+    is_asleep = phase in ACTIVE and not workers
+    is_stale = not is_asleep if command.on else phase in ACTIVE
+    return replace(command, address=Address(command.workload, name, team), is_stale=is_stale)
 
 
-_LIMITED = ("uid", "phase", "attempt", "share_limit")
+def _size(command: Command, phase: str, attempt: int, cpu_milli: int, memory: int, resize: Any) -> Command:
+    cpu_milli, memory = resize["to"] if resize else (cpu_milli, memory)
+    return replace(command, cpu_milli=cpu_milli, memory=memory, is_stale=_is_of_another(command, phase, attempt))
+
+
+def _limit(command: Command, phase: str, attempt: int, milli: int) -> Command:
+    return replace(command, milli=milli, is_stale=_is_of_another(command, phase, attempt))
+
+
+def _weights(command: Command, phase: str, attempt: int, memory: int, resize: Any, weights: int) -> Command:
+    memory = resize["to"][1] if resize else memory
+    return replace(command, memory=memory, weights=weights, is_stale=_is_of_another(command, phase, attempt))
+
+
+_TOLD_NOW: Mapping[str, tuple[tuple[str, ...], Callable[..., Command]]] = {
+    "resize": (("phase", "attempt", "cpu_milli", "memory", "resize"), _size),
+    "limit": (("phase", "attempt", "share_limit"), _limit),
+    "offload": (("phase", "attempt", "memory", "resize", "gpu_memory"), _weights),
+    "split": (("name", "team__name", "phase", "attempt", "revision", "rollout", "spec"), _split),
+    "address": (("name", "team__name", "phase", "workers"), _address),
+}
 
 
 def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Command]:
@@ -162,6 +161,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     )  # fmt: skip
     asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, {"uid__among": uids})}
     bound = {"workload_id__among": uids, "state": PlacementState.BOUND}
+    told = sharing.by_node()
     for uid, attempt, rank, node, gpus, revision, asleep_at, lender in bulk.select(Placement, _PLACE, bound):
         phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team, wanted, limit = asks[uid]
         if current != attempt or phase not in ACTIVE:
@@ -169,6 +169,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
         if revision != wanted:  # it was placed before the service was changed: its pod may exist already
             spec = {**spec, **revising.template_of(uid, revision)}
         ask = role_ask(roles, rank) if roles else None
+        spec = dict(members.counted(spec, roles)) if roles else spec
         if ask is not None:
             guarantee, gpu_memory = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
             limit = ask.share.limit if ask.share else 0
@@ -192,6 +193,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
             is_asleep=asleep_at is not None,
             is_lent=bool(lender),
             limit=0 if lender else limit,
+            **({} if lender or not guarantee else told(node, Share(guarantee, limit or guarantee, gpu_memory))),
         )
 
 
@@ -234,7 +236,7 @@ def _note_failures(failed: Sequence[Outcome], at: float) -> None:
     rows, given_up = [], []
     for outcome in failed:
         tries = outcome.command.tries + 1
-        is_over = outcome.is_refusal and outcome.command.verb in ("start", "resize") and tries >= MAX_TRIES
+        is_over = outcome.is_refusal and tries >= _TRIES.get(outcome.command.verb, math.inf)
         if is_over:
             given_up.append(outcome)
         rows.append(
@@ -246,7 +248,10 @@ def _note_failures(failed: Sequence[Outcome], at: float) -> None:
 
 
 def _give_up(given_up: Sequence[Outcome], at: float) -> None:
-    """What the cluster will not start goes back to the queue, and waits longer each time; a resize is put back."""
+    """What the cluster will not start goes back to the queue, and waits longer each time; a resize is put back.
+
+    Weights that a server does not move are taken to stay where they are.
+    """
     batch = Batch(at, ACTOR)
     batch.lock(UUID(outcome.command.workload) for outcome in given_up)
     for outcome in given_up:
@@ -255,6 +260,9 @@ def _give_up(given_up: Sequence[Outcome], at: float) -> None:
             continue
         if outcome.command.verb == "start":
             start_refused(batch, row, outcome.command.ranks, outcome.error)
+        elif outcome.command.verb == "offload":
+            to = Weights.TO_HOST if outcome.command.on else Weights.TO_DEVICE
+            weights.refused(batch, row, outcome.command.ranks, to, outcome.error)
         else:
             resizing.give_up(batch, row, "ResizeRefused", f"The cluster does not resize it: {outcome.error}.")
     batch.write()

@@ -9,9 +9,11 @@ from django.conf import settings
 
 from controlplane.jobspec import members
 from controlplane.jobspec.spec import Spec
+from controlplane.lifecycle import notebooks
 from controlplane.lifecycle.canaries import WHOLE
 from controlplane.models import PodSecurity, Team
 from controlplane.services.errors import Refused
+from scheduler.model.workload import Kind
 
 ROOT = 0
 
@@ -33,11 +35,33 @@ def check(spec: Spec, team: Team) -> None:
             f"{fix} it out: a new revision gets as many requests as it has replicas.",
         )
     check_queue(spec)
+    _check_notebook(spec, team)
     _check_scaling(spec)
     _check_extra("resources.extra", spec.extra)
     for number, role in enumerate(members.roles(spec.text)):
         _check_image(f"roles.{number}.image", str(role.get("image") or spec.image))
         _check_extra(f"roles.{number}.resources.extra", role["resources"].get("extra") or ())
+
+
+def _check_notebook(spec: Spec, team: Team) -> None:
+    """Raise Refused for a notebook that is larger, or stays longer without use, than its team allows."""
+    if spec.type is not Kind.NOTEBOOK:
+        return
+    most, minutes = team.notebook_max_milli, team.notebook_park_minutes
+    if most and (asked := spec.resources.milli) > most:
+        field = "resources.gpu_share.guarantee" if spec.resources.share else "resources.gpus"
+        _refuse(
+            field,
+            f"{field} asks for {asked / 1000:g} GPUs, but notebooks of team {team} get at most {most / 1000:g}. "
+            "Ask for less, or have an admin of the team raise it.",
+        )
+    after = spec.idle.park_after
+    if minutes and after is not None and after > notebooks.MINUTE * minutes:
+        _refuse(
+            "idle.park_after",
+            f"idle.park_after is {after / notebooks.MINUTE:g} minutes, but notebooks of team {team} are parked after "
+            f"{minutes} minutes without use. Leave it out, or set it to {minutes}m at most.",
+        )
 
 
 def check_queue(spec: Spec) -> None:

@@ -59,7 +59,8 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     if not waits:
         running = [name for name in asks if not (in_place and name == "resources")]
         _refuse_running(row, running, may_resize=not spec.is_native)
-    new = {"spec": spec.document(), **columns.of_times(spec)}
+    new = {"spec": spec.document(), "offloads": spec.offloads, "spread": spec.spread, **columns.of_times(spec)}
+    new["asynchronous"] = spec.asynchronous
     if "priority_class" in changes:
         new |= _priority(spec.priority_class)
     if asks:
@@ -73,6 +74,8 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     gang = spec.workers
     count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
     batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
+    if "workers" in changes:
+        batch.change(row, workers_cap=None)  # what a person asks for goes first
     _keep_awake(batch, row, spec, count)
     kind, message = event
     batch.note(row, kind, message=message, data={"changes": _told(changes)})
@@ -114,11 +117,7 @@ def _check_service(spec: Spec, stored: Workload, changes: Mapping[str, Any]) -> 
 def _refuse_impossible(spec: Spec, stored: Workload) -> None:
     """What a submission would refuse."""
     admission.check(spec, stored.team)
-    require, among = spec.topology.require, feasibility.machines()
-    feasibility.check(ask=spec.resources, workers=max(1, spec.workers.min), require=require, among=among)
-    feasibility.check_limit(spec.max_limit)
-    for number, role in enumerate(spec.roles):
-        feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
+    feasibility.check_spec(spec, stored.team, feasibility.known())
 
 
 def _priority(name: str) -> dict[str, Any]:

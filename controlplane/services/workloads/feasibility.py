@@ -6,8 +6,13 @@ Counted on empty machines, ready or not: what is broken today may run tomorrow.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.models import Node, Takes, bulk
+from controlplane.domain.sharedemands import words
+from controlplane.jobspec.spec import Spec
+from controlplane.models import Node, Team, bulk
 from controlplane.services.errors import Refused
+from controlplane.services.tenancy import sharing
+from gpushare.backends.catalogue import demands_text, follows, meets
+from gpushare.backends.gives import NotGiven, part
 from scheduler.model.workload import Level, ResourceRequest
 
 
@@ -29,6 +34,31 @@ def machines() -> tuple[Machines, ...]:
     """All nodes by shape."""
     shape = ("zone", "rack", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory")
     return tuple(Machines(*row) for row in bulk.count(Node, shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The nodes there are, as one submission or several look at them."""
+
+    machines: tuple[Machines, ...]
+    sharing: tuple[sharing.Sharing, ...]
+
+
+def known() -> Known:
+    """What is known of the nodes now. Two queries."""
+    return Known(machines(), sharing.kinds())
+
+
+def check_spec(spec: Spec, team: Team, among: Known) -> None:
+    """Raise Refused for a job file whose workers or role members could never run, or not as its team demands."""
+    demands, require = words(team.share_demands), spec.topology.require
+    check(ask=spec.resources, workers=max(1, spec.workers.min), require=require, among=among.machines)
+    check_limit(spec.max_limit, among.sharing)
+    check_share(ask=spec.resources, demands=demands, among=among.sharing)
+    for number, role in enumerate(spec.roles):
+        at = f"roles.{number}."
+        check(ask=role.ask, workers=role.count, require=require, among=among.machines, at=at)
+        check_share(ask=role.ask, demands=demands, among=among.sharing, at=at)
 
 
 def check(
@@ -56,20 +86,43 @@ def check(
         )
 
 
-def check_limit(max_limit: int) -> None:
+def check_limit(max_limit: int, there: Sequence[sharing.Sharing]) -> None:
     """Raise Refused for a limit that is to be raised where no node holds a share to one. No machines known: no answer.
 
     max_limit: milli-GPU; 0: it is not to be raised.
     """
     if not max_limit:
         return
-    takes = Node.objects.filter(takes_shares=True, gpu_count__gt=0).exclude(pool__takes=Takes.WHOLE)
-    if takes.exists() and not takes.filter(enforces_limits=True).exists():
+    if there and not any(follows(one.enforcer) for one in there):
         message = (
             "No node that takes shares of GPUs holds a share to its limit (advisory), so a larger one means nothing. "
             "Remove max_limit, or set limit to what it may use."
         )
         raise Refused(422, "Advisory", "resources.gpu_share.max_limit", message)
+
+
+def check_share(
+    *, ask: ResourceRequest, demands: Sequence[str], among: Sequence[sharing.Sharing], at: str = ""
+) -> None:
+    """Raise Refused for a share that no node could give, or not with what its team demands. None known: no answer.
+
+    demands: words of the catalogue; at: what stands before the fields' names.
+    """
+    if ask.share is None or not among:
+        return
+    fit = [one for one in among if not ask.models or one.device.model in ask.models]
+    held = [one for one in fit if meets(one.enforcer, demands)]
+    if fit and not held:
+        have = ", ".join(sorted({f"{one.pool}: {one.enforcer}" for one in fit}))
+        message = (
+            f"The team demands {demands_text(demands)} of what holds its shares, and no node pool that takes shares "
+            f"gives that ({have}). Ask for whole GPUs, or have a platform admin choose another back-end for a pool."
+        )
+        raise Refused(422, "NotGiven", f"{at}resources.gpu_share", message)
+    told = [part(one.enforcer, ask.share, one.device) for one in held]
+    if told and all(isinstance(one, NotGiven) for one in told):
+        first = next(one for one in told if isinstance(one, NotGiven))
+        raise Refused(422, "NotGiven", f"{at}{first.field}", first.sentence)
 
 
 def _workers_on(m: Machines, ask: ResourceRequest) -> int:

@@ -12,7 +12,8 @@ from uuid import UUID
 from django.db import transaction
 
 from controlplane.cluster.port import PodUse
-from controlplane.models import Workload, bulk
+from controlplane.lifecycle import notebooks
+from controlplane.models import Team, Workload, bulk
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 from controlplane.services.intake.ownership import CULLED, Hand
@@ -36,19 +37,28 @@ class Watched:
     attempt: int
     has_devices: bool  # of its own: no other workload is on them
     park_after: float
+    rule: str  # what says so
     idle_since: float | None
 
 
 def watched() -> tuple[Watched, ...]:
-    """The running notebooks with an `idle.park_after`."""
-    columns = ("uid", "attempt", "started_at", "idle_since", "spec", "gpus", "share_guarantee")
+    """The running notebooks with an `idle.park_after`, and those whose teams have a limit."""
+    columns = ("uid", "attempt", "started_at", "idle_since", "spec", "gpus", "share_guarantee", "team_id")
+    running = bulk.select(Workload, columns, _RUNNING, order=("seq",))
+    limits = (
+        dict(Team.objects.exclude(notebook_park_minutes=0).values_list("pk", "notebook_park_minutes"))
+        if running
+        else {}
+    )
     found = []
-    for uid, attempt, started, since, spec, gpus, share in bulk.select(Workload, columns, _RUNNING, order=("seq",)):
-        park_after = (spec.get("normalised") or {}).get("park_after_seconds")
+    for uid, attempt, started, since, spec, gpus, share, team in running:
+        park_after = notebooks.park_after(spec, limits.get(team, 0))
         if park_after:
             is_of_now = since is not None and since >= (started or 0.0)
             has_devices = gpus > 0 and share == 0
-            found.append(Watched(uid, attempt, has_devices, float(park_after), since if is_of_now else None))
+            asked = notebooks.park_after(spec, 0)
+            rule = "idle.park_after" if asked == park_after else "its team's limit"
+            found.append(Watched(uid, attempt, has_devices, park_after, rule, since if is_of_now else None))
     return tuple(found)
 
 
@@ -78,12 +88,17 @@ def park(*, at: float, notebooks: Iterable[Watched], uses: Iterable[PodUse], lea
 def extend(*, workload: Workload, actor: str) -> None:
     """Begin the countdown to parking anew, as if the notebook had just been used; doing it twice does it once.
 
-    Raises Refused 409 for what does not run, 422 for what is never parked.
+    Raises Refused 409 for what does not run, 422 for what is never parked, 403 where its team allows it to nobody.
     """
-    park_after = (workload.spec.get("normalised") or {}).get("park_after_seconds")
+    park_after = notebooks.park_after(workload.spec, workload.team.notebook_park_minutes)
     if workload.kind != Kind.NOTEBOOK.value or not park_after:
         message = f"{workload.name} is never parked, so there is nothing to extend."
         raise Refused(422, "NeverParked", "idle.park_after", message)
+    if not workload.team.notebook_extend:
+        message = (
+            f"Team {workload.team} has its notebooks parked when they are idle, and does not let them be extended."
+        )
+        raise Refused(403, "NotAllowed", "", message)
     running = Workload.objects.filter(pk=workload.pk, phase=Phase.RUNNING.value)
     if running.exclude(idle_since=None).update(idle_since=None):
         events.record(
@@ -102,7 +117,7 @@ def extend(*, workload: Workload, actor: str) -> None:
 @transaction.atomic
 def _park(notebook: Watched, since: float, seconds: float, lease: HeldLease) -> bool:
     lease.check()
-    message = f"It was not used for {seconds / 60:.0f} minutes (idle.park_after). Resume it to start it again."
+    message = f"It was not used for {seconds / 60:.0f} minutes ({notebook.rule}). Resume it to start it again."
     still = Workload.objects.filter(pk=notebook.uid, phase=Phase.RUNNING.value, attempt=notebook.attempt)
     workload = still.filter(idle_since=since).first()
     if workload is None:  # somebody has extended it meanwhile

@@ -18,6 +18,7 @@ class Row(State):
     uid: UUID
     team_id: int
     workers_max: int
+    workers_cap: int | None
     priority: int
     submitted_at: float
     team: str = ""  # its name
@@ -46,7 +47,7 @@ class Told(NamedTuple):
 _TOLD = (*Told._fields[:-1], "team__name")
 _SEAT = (
     "id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at", "revision", "asleep_at",
-    "lender",
+    "lender", "weights", "weights_at",
 )  # fmt: skip
 
 

@@ -68,17 +68,12 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
     classes = {c.name: c for c in loading.load(PriorityClass)}
     _refuse_twins(submissions, teams, _actor(submissions[0]))
     _refuse_too_many(submissions, teams)
-    among = feasibility.machines()
+    among = feasibility.known()
     seq = _next_seq()
     workloads = []
     for offset, one in enumerate(submissions):
-        gang = one.spec.workers
         admission.check(one.spec, teams[one.spec.team])
-        require = one.spec.topology.require
-        feasibility.check(ask=one.spec.resources, workers=max(1, gang.min), require=require, among=among)
-        feasibility.check_limit(one.spec.max_limit)
-        for number, role in enumerate(one.spec.roles):
-            feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
+        feasibility.check_spec(one.spec, teams[one.spec.team], among)
         at = now if one.at is None else one.at
         if one.spec.deadline is not None and one.spec.deadline <= at:
             message = f"deadline is past: the cluster's clock is {iso(at)}. Set a later one."
@@ -216,6 +211,9 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         workers_max=gang.max,
         awake=gang.count if spec.standby else None,
         standby=spec.standby,
+        spread=spec.spread,
+        asynchronous=spec.asynchronous,
+        offloads=spec.offloads,
         roles=roles_values(spec.roles),
         checkpoint_interval=spec.checkpoint.interval,
         grace_seconds=spec.checkpoint.grace,

@@ -27,7 +27,7 @@ _PLACEMENT = (
     "workload_id", "attempt", "rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "is_settled",
     "revision", "asleep_at", "lender",
 )  # fmt: skip
-_SEAT_CHANGES = ("state", "pod_phase", "bound_at", "released_at", "is_settled", "asleep_at")
+_SEAT_CHANGES = ("state", "pod_phase", "bound_at", "released_at", "is_settled", "asleep_at", "weights", "weights_at")
 
 
 class LostUpdateError(Exception):
@@ -140,6 +140,8 @@ class Batch(Changes):
                 s.released_at,
                 s.state == RELEASED and s.bound_at is None,
                 s.asleep_at,
+                s.weights,
+                s.weights_at,
                 s.pk,
             )  # fmt: skip
             for s in moved

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from controlplane.cluster.port import Cluster, ClusterUnreachable, Observation, PodSpec
+from controlplane.simulator.replay.memory import Action
+from scheduler.model.workload import ResourceRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,14 @@ class BadLine:
         self._cluster.stop(workload, attempt, ranks, grace_seconds)
         self._maybe_unreachable(self._odds.lost_answer)
 
+    def tell(self, action: Action, ask: ResourceRequest) -> None:
+        """What a command says to replicas that run: whether requests come to them, and where their weights go."""
+        if action.verb == "offload":
+            sizes = ask.memory, ask.on_device[1]
+            self.offload(action.workload, action.attempt, action.ranks, *sizes, on=action.on)
+        elif action.verb in ("wake", "sleep"):
+            self.rotate(action.workload, action.attempt, action.ranks, on=action.verb == "wake")
+
     def limit(self, workload: str, attempt: int, ranks: Sequence[int], milli: int) -> None:
         """Have these replicas use so much of their device. Raises ClusterUnreachable at times."""
         self._maybe_unreachable(self._odds.unreachable)
@@ -63,6 +73,14 @@ class BadLine:
         """Have requests come to these replicas, or not. Raises ClusterUnreachable at times."""
         self._maybe_unreachable(self._odds.unreachable)
         self._cluster.rotate(workload, attempt, ranks, on=on)
+        self._maybe_unreachable(self._odds.lost_answer)
+
+    def offload(
+        self, workload: str, attempt: int, ranks: Sequence[int], memory: int, weights: int, *, on: bool
+    ) -> None:
+        """Have these replicas' weights moved. Raises ClusterUnreachable at times."""
+        self._maybe_unreachable(self._odds.unreachable)
+        self._cluster.offload(workload, attempt, ranks, memory, weights, on=on)
         self._maybe_unreachable(self._odds.lost_answer)
 
     def _maybe_unreachable(self, odds: float) -> None:

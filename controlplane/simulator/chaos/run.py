@@ -329,8 +329,8 @@ class Runner:
         workload = self.store.get(action.workload)
         if workload is None or workload.attempt != action.attempt:
             return
-        if action.verb in ("wake", "sleep"):
-            self.line.rotate(action.workload, action.attempt, action.ranks, on=action.verb == "wake")
+        if action.verb != "start":
+            self.line.tell(action, workload.ask)
             return
         seats = [a for a in workload.placement if a.rank in action.ranks and not a.leaving and not a.reserved]
         record = self.store.records[workload.id]

@@ -9,17 +9,19 @@ two calls).
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from autoscaler.decision import Scale
 from autoscaler.law import Wanted
 from autoscaler.scale import resized
+from autoscaler.settings import Settings
 from autoscaler.standby import borrowed, rearranged, taken_back
-from controlplane.cluster.port import PodPhase, PodSeen
+from controlplane.cluster.port import ON_DEVICE, ON_HOST, PodPhase, PodSeen
 from controlplane.lifecycle import requests
 from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.state import LEAVING, Seat, State
-from controlplane.simulator.replay.memory import Memory, Record
+from controlplane.simulator.replay.memory import Action, Memory, Record
 from controlplane.simulator.replay.turn import Turn, admit_all, carry_out
 from scheduler.model.decision import Decision, Evict, Shrink
 from scheduler.model.snapshot import Snapshot
@@ -49,9 +51,10 @@ class Replay:
         decide: Callable[[Snapshot], Sequence[Decision]],
         timing: Timing,
         seen: Callable[[Workload], None] = lambda workload: None,
+        scaling: Settings = Settings(),  # noqa: B008 - frozen
     ) -> None:
         self.memory = _Watched(snapshot, seen)
-        self._decide, self._timing = decide, timing
+        self._decide, self._timing, self._scaling = decide, timing, scaling
         self._events: list[tuple[float, str, int, Happening]] = []
         self._planned = 0
         self._cancelled: set[int] = set()
@@ -139,11 +142,12 @@ class Replay:
         if (workload := self.memory.get(uid)) is not None:
             self.memory.put(replace(workload, submitted_at=self.at))
 
-    def resize(self, uid: str, workers: int) -> Sequence[Scale | Shrink | Evict]:
-        """Another number of replicas is wanted: what was decided. Of a service that waits, just the number changes."""
+    def resize(self, uid: str, workers: int, limit: int | None = None) -> Sequence[Scale | Shrink | Evict]:
+        """Another number of replicas is wanted, or another limit for them: what was decided. Of a service that waits,
+        just the number changes."""
         workload = self.memory.get(uid)
         if workload is not None and workload.phase in ACTIVE:
-            decisions = self._resized(workload, workers)
+            decisions = self._resized(workload, workers, limit)
             carry_out(self.memory, decisions, ACTOR)
             self._perform()
             return decisions
@@ -151,14 +155,14 @@ class Replay:
             self._ask(uid, lambda turn, row: turn.bump(row, workers=workers))
         return ()
 
-    def _resized(self, workload: Workload, workers: int) -> list[Scale | Shrink | Evict]:
+    def _resized(self, workload: Workload, workers: int, limit: int | None) -> list[Scale | Shrink | Evict]:
         """The decisions by which so many replicas serve; all of those on standby are loaded."""
         if workload.awake is None:
-            return [resized(workload, workers, "")]
+            return [replace(resized(workload, workers, ""), limit=limit)]
         self.memory.flush()
         workloads = self.memory.snapshot.workloads
         lent = borrowed(workloads.values()).get(workload.id, {})
-        change = rearranged(workload, Wanted(workers), [a.rank for a in workload.placement], lent)
+        change = rearranged(workload, Wanted(workers), [a.rank for a in workload.placement], lent, self._scaling)
         return [] if change is None else [change, *taken_back([change], workloads, self.at)]
 
     # --- the life cycle -----------------------------------------------------------------------
@@ -172,6 +176,20 @@ class Replay:
         pods = [self._pod(seat, phase) for seat in turn.live(row) if seat.bound_at is not None and is_meant(seat)]
         settle(turn, row, see(turn, row, pods), pods)
         self._write(turn)
+
+    def _moved(self, action: Action) -> None:
+        """Weights are seen where they were told to go."""
+        turn = Turn(self.memory, ACTOR)
+        row = turn.rows.get(action.workload)
+        if row is not None and row.attempt == action.attempt:
+            seats = [seat for seat in turn.live(row) if seat.rank in action.ranks]
+            there = ON_HOST if action.on else ON_DEVICE
+            see(
+                turn,
+                row,
+                [replace(self._pod(seat, PodPhase.RUNNING), weights=there, weights_at=self.at) for seat in seats],
+            )
+            self._write(turn)
 
     def _pod(self, seat: Seat, phase: PodPhase) -> PodSeen:
         ended = None if phase is PodPhase.RUNNING else self.at
@@ -195,7 +213,9 @@ class Replay:
         while self.memory.outbox:
             action = self.memory.outbox.pop(0)
             workload = self.memory.get(action.workload)
-            if workload is not None and workload.attempt == action.attempt:
+            if action.verb == "offload":
+                self.plan(self.at + self._scaling.host_wake_seconds, partial(self._moved, action))
+            elif workload is not None and workload.attempt == action.attempt:
                 (self._timing.start if action.verb == "start" else self._timing.stop)(workload)
         self._performs = False
 

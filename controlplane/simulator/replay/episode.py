@@ -27,8 +27,8 @@ class Job:
 
     `workload` is as it comes: Queued, or, at the start, with the places it holds. `at` is when it comes, cluster clock;
     `seconds` how long it still runs with all its workers (None: to the end of the episode and beyond). `resizes` are
-    (when, how many workers are wanted) of a service; `withdrawn` is when its user took it back while it waited.
-    `service` is what is known of a service's requests.
+    (when, how many workers are wanted) of a service, `limits` (when, milli-GPU) those of its replicas; `withdrawn` is
+    when its user took it back while it waited. `service` is what is known of a service's requests.
     """
 
     workload: Workload
@@ -37,6 +37,7 @@ class Job:
     resizes: tuple[tuple[float, int], ...] = ()
     withdrawn: float | None = None
     service: Service | None = None
+    limits: tuple[tuple[float, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ def _job(spec: Spec, at: float, seq: int, seed: int) -> Job:
         ask=spec.resources,
         gang=spec.workers,
         topology=spec.topology,
+        spread=spec.spread,
+        asynchronous=spec.asynchronous,
         priority=priority.value,
         preemptible=priority.preemptible,
         seq=seq,
@@ -115,7 +118,11 @@ def _job(spec: Spec, at: float, seq: int, seed: int) -> Job:
         grace_seconds=spec.checkpoint.grace,
     )
     seconds = [s for s in (work.seconds, spec.max_duration) if s is not None]
-    return Job(workload, at, min(seconds, default=None), service=Service.of(work, is_scaled=True))
+    share = spec.resources.share
+    raised = (share.limit, spec.max_limit) if share and spec.max_limit > share.limit else None
+    guarantee = share.guarantee if share else 0
+    service = Service.of(work, is_scaled=True, guarantee=guarantee, limits=raised)
+    return Job(workload, at, min(seconds, default=None), service=service)
 
 
 def _displaced(workload: Workload, sizes: Mapping[str, int]) -> Workload:

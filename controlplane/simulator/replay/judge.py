@@ -20,10 +20,12 @@ import numpy as np
 
 from autoscaler.bounds import Bounds
 from autoscaler.law import State as Remembered
+from autoscaler.limits import Limits
 from autoscaler.metrics import Objective, ServiceMetrics
 from autoscaler.observed import NONE, Scrape
-from autoscaler.scale import judged
+from autoscaler.scale import judged, with_limit
 from autoscaler.settings import Settings
+from autoscaler.vertical import relearned
 from controlplane.cluster.physics import START_MEDIAN
 from controlplane.cluster.serving.run import Run, State
 from controlplane.cluster.serving.scraped import scrape
@@ -88,22 +90,37 @@ class Judge:
         self._at = self._known = at  # counted up to, and told of its replicas up to
         self._starts: dict[str, float] = {}  # from when on each replica serves
         self._serving: tuple[str, ...] = ()
-        self._changes: list[tuple[float, tuple[str, ...]]] = []  # of what serves, not yet counted
+        # What serves from then on, its limit, and how many of it are on one GPU; not yet counted.
+        self._changes: list[tuple[float, tuple[str, ...], int, int]] = []
         self._changed_at = at
         self._begun: tuple[float, Drawn, Run] | None = None  # since when requests come
         self._last: _Look | None = None
         self._scrape: Scrape | None = None
         self._remembered: Remembered | None = None
         self._asleep: set[str] = set()
+        self._limit, self._beside = 0, 1
 
     # --- replicas -----------------------------------------------------------------------------
 
-    def place(self, at: float, names: Iterable[str], start_seconds: float, asleep: Collection[str] = ()) -> None:
+    def place(
+        self,
+        at: float,
+        names: Iterable[str],
+        start_seconds: float,
+        asleep: Collection[str] = (),
+        limit: int = 0,
+        beside: int = 1,
+    ) -> None:
         """From `at` on these are its replicas. New ones serve so much later; what is gone takes nothing more.
 
-        asleep: those of them on standby, to which no request comes.
+        asleep: those of them on standby, to which no request comes. limit: of their shares, milli-GPU, where it counts;
+        beside: how many of them are on one GPU, at most.
         """
         self._tell(at)
+        if (limit, beside) != (self._limit, self._beside):
+            self._limit, self._beside = limit, beside
+            if self._serving:
+                self._changes.append((at, self._serving, limit, beside))
         before = self._starts
         self._starts = {name: before.get(name, at + start_seconds) for name in names}
         self._asleep = set(asleep)
@@ -119,19 +136,35 @@ class Judge:
         serving = tuple(sorted(up))
         if serving != self._serving:
             self._serving = serving
-            self._changes.append((at, serving))
+            self._changes.append((at, serving, self._limit, self._beside))
 
-    def wanted(self, at: float, count: int, bounds: Bounds, settings: Settings, *, has_standby: bool = False) -> int:
-        """How many replicas the autoscaler wants now, by what it was shown of the minutes so far."""
-        if not self.service.is_scaled or bounds.least == bounds.most:
-            return count
+    def wanted(
+        self,
+        at: float,
+        count: int,
+        bounds: Bounds,
+        settings: Settings,
+        *,
+        has_standby: bool = False,
+        is_slow: bool = False,
+        limits: Limits | None = None,
+    ) -> tuple[int, int | None]:
+        """How many replicas the autoscaler wants now, by what it was shown of the minutes so far; and another limit.
+
+        limits: what the limit of its replicas may be now, where it may be raised. None: the limit stays.
+        """
+        if not self.service.is_scaled or (bounds.least == bounds.most and limits is None):
+            return count, None
         objective = None if self.service.objective is None else Objective(self.service.objective)
         key, ready = self.service.rate.key, len(self._serving)
-        seen = ServiceMetrics(key, objective, self._scrape, self._remembered, ready, START_MEDIAN[Kind.INFERENCE])
+        state = self._remembered if limits is None else relearned(self._remembered, self._limit)
+        start = START_MEDIAN[Kind.INFERENCE]
+        seen = ServiceMetrics(key, objective, self._scrape, state, ready, start, limits=limits)
         # A replay looks once a minute, so four looks are four minutes.
         minutes = replace(settings, stale_seconds=max(settings.stale_seconds, 4 * MINUTE))
-        self._remembered, wanted = judged(count, at, seen, minutes, has_standby=has_standby)
-        return bounds.clamp(wanted.replicas)
+        state, wanted = judged(count, at, seen, minutes, has_standby=has_standby, is_slow=is_slow)
+        self._remembered, fit = with_limit(state, wanted, seen, minutes, count, bounds, at)
+        return bounds.clamp(fit.wanted.replicas), fit.limit
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -179,8 +212,8 @@ class Judge:
         warm = max(began, since - WARM_SECONDS)
         if run.state.at < warm:
             run.skip(warm)
-        for at, names in self._changes:
-            run.change(at, self.service.replicas(names))
+        for at, names, limit, beside in self._changes:
+            run.change(at, self.service.replicas(names, limit, beside))
         self._changes.clear()
         run.to(until)
         seconds = until - since

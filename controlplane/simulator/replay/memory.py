@@ -11,10 +11,10 @@ from typing import Any
 
 from controlplane.cluster.port import PodPhase
 from controlplane.invariants.state import Interval
-from controlplane.jobspec.podsets import roles_values
+from controlplane.jobspec.podsets import roles_of, roles_values
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import ENDED, Assignment, Phase, ResourceRequest, Workload
+from scheduler.model.workload import ENDED, Assignment, Phase, ResourceRequest, Weights, Workload
 from scheduler.model.workload import LEAVING as LEAVING_PHASES
 
 
@@ -27,6 +27,7 @@ class Action:
     attempt: int
     ranks: tuple[int, ...]
     grace: float = 0.0
+    on: bool = False  # of weights: to the node's memory, or back
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ def _seats(w: Workload, at: float) -> list[Seat]:
         state = LEAVING if worker.leaving else RESERVED if is_promised else BOUND
         pod = PodPhase.RUNNING.value if is_up and not is_promised else ""
         milli, bound_at = w.milli_of(worker), None if is_promised else at
-        standby = worker.asleep_at, worker.lender
+        standby = worker.asleep_at, worker.lender, worker.weights
         seats.append(Seat(0, w.id, w.attempt, worker.rank, worker.node, milli, state, pod, bound_at, 1, *standby))
     return seats
 
@@ -181,7 +182,8 @@ def _state(w: Workload, record: Record) -> State:
         progress=None, preempted_at=list(w.preempted_at), preempted_by=list(w.preempted_by), scaled_at=w.scaled_at,
         finishing=w.finishing, moving=w.moving, reserved_after=list(w.after), unmet=list(w.unmet), intent="",
         reason=w.reason, message=w.message, reason_at=w.reason_at, cpu_milli=w.ask.cpu_milli, memory=w.ask.memory,
-        managed_by="", resize=None, revision=1, surge=0, rollout=None, awake=w.awake, standby=w.standby, seen=w.version,
+        managed_by="", resize=None, revision=1, surge=0, rollout=None, awake=w.awake, standby=w.standby,
+        goes_to=list(w.goes_to), off=list(w.off), role_counts=list(w.role_counts), seen=w.version,
     )  # fmt: skip
 
 
@@ -195,8 +197,15 @@ def _workload(old: Workload, row: State, record: Record) -> Workload:
     """A workload as the scheduler sees it."""
     placement = tuple(
         Assignment(
-            s.rank, s.node, record.gpus.get(s.rank, ()), s.state == LEAVING, s.bound_at is None, s.asleep_at, s.lender
-        )
+            s.rank,
+            s.node,
+            record.gpus.get(s.rank, ()),
+            s.state == LEAVING,
+            s.bound_at is None,
+            s.asleep_at,
+            s.lender,
+            Weights(s.weights),
+        )  # fmt: skip
         for s in sorted((seat for seat in record.seats if seat.is_live), key=lambda seat: seat.rank)
     )
     return replace(
@@ -209,4 +218,6 @@ def _workload(old: Workload, row: State, record: Record) -> Workload:
         preempted_at=tuple(row.preempted_at), preempted_by=tuple(row.preempted_by), reason=row.reason,
         message=row.message, reason_at=row.reason_at, failures=row.failures, scaled_at=row.scaled_at,
         finishing=row.finishing, moving=row.moving, awake=row.awake, standby=row.standby,
+        goes_to=tuple(row.goes_to or ()), off=tuple(row.off or ()), role_counts=tuple(row.role_counts or ()),
+        roles=roles_of(row.roles) if old.role_counts else old.roles,
     )  # fmt: skip

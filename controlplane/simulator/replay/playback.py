@@ -86,7 +86,7 @@ class _Run:
             demand=episode.demand,
         )
         decides = Decider()
-        self._replay = Replay(snapshot, lambda seen: decides(seen, self.settings), self, self._seen)
+        self._replay = Replay(snapshot, lambda seen: decides(seen, self.settings), self, self._seen, self.scaling)
         self._judges = Judges(start, self.scaling)
         self._pool_of = {node.name: node.pool for node in episode.nodes}
         self._use = {(one.team, one.pool): float(one.milli) for one in use}
@@ -174,7 +174,7 @@ class _Run:
         if workload is None:
             return
         if isinstance(decision, Evict) and workload.phase in LEAVING:
-            is_move = decision.reason is EvictReason.CONSOLIDATED
+            is_move = decision.reason in (EvictReason.CONSOLIDATED, EvictReason.REALLOCATED)
             course.moves += is_move
             course.preemptions += not is_move
             self._halt(workload)
@@ -217,6 +217,8 @@ class _Run:
             self._replay.plan(max(self.at, job.withdrawn), partial(self._withdraw, uid))
         for at, count in job.resizes:
             self._replay.plan(max(self.at, at), partial(self._resize, uid, count))
+        for at, limit in job.limits:
+            self._replay.plan(max(self.at, at), partial(self._relimit, uid, limit))
         if job.workload.phase in LEAVING:
             self.stop(job.workload)
         elif job.workload.placement:
@@ -270,16 +272,26 @@ class _Run:
         workload = self._replay.get(uid)
         if workload is None:
             return
-        count = self._judges.minute(self.at, workload)
-        if count != workload.serving:
-            self._resize(uid, count)
+        count, limit = self._judges.minute(self.at, workload, self._now)
+        if count != workload.serving or limit is not None:
+            self._resize(uid, count, limit)
         self._replay.plan(self.at + MINUTE, partial(self._minute, uid))
 
-    def _resize(self, uid: str, count: int) -> None:
+    def _resize(self, uid: str, count: int, limit: int | None = None) -> None:
         """A service gets another number of replicas; a gang that had their GPUs is slower from now on, or leaves."""
-        for decision in self._replay.resize(uid, count):
+        for decision in self._replay.resize(uid, count, limit):
             if isinstance(decision, Evict | Shrink):
                 self._note(decision)
+
+    def _now(self) -> Snapshot:
+        """The cluster as it is, what was decided since the last round included."""
+        self._replay.memory.flush()
+        return self.snapshot
+
+    def _relimit(self, uid: str, limit: int) -> None:
+        """The limit of a service's replicas was changed then."""
+        if (workload := self._replay.get(uid)) is not None:
+            self._replay.resize(uid, workload.gang.count if workload.awake is None else workload.serving, limit)
 
     def _count(self, workload: Workload) -> None:
         """Count what is asked, as queries/scheduling/demand.py does, unless the episode knows the demand."""

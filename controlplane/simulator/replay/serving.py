@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from controlplane.cluster.serving.run import Replica, Setup
 from controlplane.cluster.serving.traffic import Drawn, Rate, Sizes, group
 from controlplane.cluster.work import Work
+from gpushare.gpu import WHOLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +43,9 @@ class Service:
     seconds: of a request of mean size. slots: requests, or batches, that a replica serves at once. batch, growth: see
     Setup. objective: seconds within which a request is on time; None: any answer is. since: when its first replica
     ran, if that was before the replay. is_scaled: the autoscaler decides its replicas; else they are as recorded.
+    measured_at: the limit of its replicas, milli-GPU, at which `seconds` holds, 0: a limit makes no difference; with
+    another one a request takes (measured_at / limit) ** effect times as long. limits: the least and the most of it
+    by the job file, where it is raised.
     """
 
     rate: Rate | Measured
@@ -53,10 +57,23 @@ class Service:
     objective: float | None = None
     since: float | None = None
     is_scaled: bool = False
+    measured_at: int = 0
+    effect: float = 1.0
+    limits: tuple[int, int] | None = None
 
     @staticmethod
-    def of(work: Work, since: float | None = None, *, is_scaled: bool = False) -> "Service | None":
-        """A service of the simulated cluster; None of one without traffic."""
+    def of(
+        work: Work,
+        since: float | None = None,
+        *,
+        is_scaled: bool = False,
+        guarantee: int = 0,
+        limits: tuple[int, int] | None = None,
+    ) -> "Service | None":
+        """A service of the simulated cluster; None of one without traffic.
+
+        guarantee: of its replicas' shares, milli-GPU, with which its times hold there; 0: they have whole GPUs.
+        """
         if work.rate is None:
             return None
         profile = work.service
@@ -70,6 +87,8 @@ class Service:
             objective=work.objective,
             since=since,
             is_scaled=is_scaled,
+            measured_at=guarantee if limits else 0,
+            limits=limits,
         )
 
     @property
@@ -82,6 +101,11 @@ class Service:
         together = group(self.rate.base, self.seconds) if self.batch == 1 else 1
         return Drawn(self.rate, self.sizes, since, together)
 
-    def replicas(self, names: Sequence[str]) -> list[Replica]:
-        """Replicas of these names."""
-        return [Replica(name, self.slots, self.seconds) for name in names]
+    def replicas(self, names: Sequence[str], limit: int = 0, beside: int = 1) -> list[Replica]:
+        """Replicas of these names, with this limit in milli-GPU (0: it makes no difference).
+
+        beside: how many of them lie on one GPU, at most: they are busy together, so they divide it.
+        """
+        has = min(limit, WHOLE // beside)
+        slower = (self.measured_at / has) ** self.effect if limit and self.measured_at else 1.0
+        return [Replica(name, self.slots, self.seconds * slower) for name in names]

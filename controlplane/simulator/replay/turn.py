@@ -77,7 +77,7 @@ class Turn(Changes):
             if one.verb == "address":  # nothing in memory has one
                 continue
             ranks, grace = tuple(one.payload["ranks"]), one.payload.get("grace", 0.0)
-            self.memory.ask(Action(one.verb, one.workload, one.attempt, ranks, grace))
+            self.memory.ask(Action(one.verb, one.workload, one.attempt, ranks, grace, one.payload.get("on", False)))
         for row in self.touched.values():
             row.seen = row.version
             self.memory.take(row)

@@ -109,7 +109,7 @@ class Mix:
         most = count if least == count or self._count % 2 else 2 * count  # every other elastic gang can use more
         spec["workers"]["max"] = most
         if gpus == 1 and ask.gpus and most > count:  # and says what it needs, so that it may borrow
-            ask = replace(ask, gpu_memory=GPU_MEMORY // 4)
+            ask = replace(ask, gpu_memory=GPU_MEMORY * (1 if self._count % 3 else 3) // 4)
         workload = replace(
             base,
             ask=ask,
@@ -135,7 +135,8 @@ class Mix:
         if not self._count % 2:
             return Job(replace(base, ask=ask, gang=Gang(count, 1, 6)), self._spec(base, ask, None), 0)
         ask = replace(ask, gpus=0, share=Share(WHOLE, WHOLE, GPU_MEMORY // 2))  # every other one has standby
-        standby = replace(base, ask=ask, gang=Gang(count + 2, 1, 6), awake=count, standby=2)
+        offloads = self._count % 4 == 1  # half of these can keep weights in host memory
+        standby = replace(base, ask=ask, gang=Gang(count + 2, 1, 6), awake=count, standby=2, offloads=offloads)
         return Job(standby, self._spec(base, ask, None), 0)
 
     def _spec(self, base: Workload, ask: ResourceRequest, seconds: float | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Our own image, put together without a container engine: the Dockerfile's steps in a root of their own.
 
-What is replaced: python:3.11-slim by this machine's Debian Python with the libraries that it loads, and no cache by the
-machine's caches. The instructions are the file's.
+What is replaced: python:3.11-slim by this machine's Debian Python with the libraries that it loads, Debian's packages
+by those that the machine has, and no cache by the machine's caches. The instructions are the file's.
 """
 
 import io
@@ -102,7 +102,7 @@ def _build(root: Path, steps: Sequence[Step]) -> None:
         elif step.word == "COPY":
             what, _ = step.rest.split()
             _copy(root / folder.lstrip("/"), what)
-        elif step.word == "RUN":
+        elif step.word == "RUN" and not step.rest.startswith("apt-get"):
             _run(root, folder, step.rest)
 
 

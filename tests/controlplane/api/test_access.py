@@ -147,6 +147,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("PATCH", "node-pools/main"): ({"takes": "shares"}, PLATFORM),
     ("GET", "nodes"): (None, SIGNED_IN),
     ("GET", "nodes/a"): (None, SIGNED_IN),
+    ("GET", "nodes/a/slow-workers"): (None, SIGNED_IN),
     ("POST", "nodes/a/cordon"): (None, PLATFORM),
     ("POST", "nodes/a/uncordon"): (None, PLATFORM),
     ("POST", "nodes/a/drain"): (None, PLATFORM),

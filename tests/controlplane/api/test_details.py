@@ -35,6 +35,13 @@ def test_scale_changes_the_workers_of_a_training_that_waits(api: People) -> None
     assert fields_of(api.member.post(f"{at}/scale", {"count": 4}), 409) == ["workers"]
 
 
+def test_what_is_said_of_workers_beside_their_number_stays_when_that_changes(api: People) -> None:
+    at, workload = submit(api.member, workers={"count": 2, "asynchronous": True})
+    body_of(api.member.post(f"{at}/scale", {"count": 3}))
+    workload.refresh_from_db()
+    assert (workload.workers, workload.asynchronous) == (3, True)
+
+
 def test_scale_sets_the_bounds_of_a_service_and_leaves_the_number_to_the_autoscaler(api: People) -> None:
     at, _ = submit(api.member, type="inference", replicas={"min": 1, "max": 2})
     assert body_of(api.member.post(f"{at}/scale", {"min": 2, "max": 6}))["workers"]["max"] == 6
@@ -217,7 +224,8 @@ def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
     assert (minute["requests"], minute["over"], minute["p95_seconds"]) == (1000, 5, 0.1)
     replicas = body_of(api.viewer.get(f"/inferences/{chat.pk}/autoscaling"))
     nothing = dict.fromkeys(("sleep", "native", "standby", "raised_limit"))
-    assert replicas == {"min": 1, "max": 4, "wanted": 1, "running": 0, "changes": [], **nothing}
+    here = {"running": 0, "on_gpus": 0, "on_nodes": 0}
+    assert replicas == {"min": 1, "max": 4, "wanted": 1, "changes": [], **here, **nothing}
 
 
 def test_a_service_that_kubernetes_scales_tells_what_its_autoscaler_says(api: People) -> None:
@@ -291,6 +299,21 @@ def test_what_is_never_parked_or_does_not_run_is_not_extended(api: People) -> No
     refused = api.member.post(f"{other}/extend")
     assert fields_of(refused, 409) == ["phase"]
     assert "does not run" in body_of(refused, 409)["detail"]
+
+
+def test_what_a_team_says_of_its_notebooks(api: People) -> None:
+    at = idle_notebook(api)
+    said = {"notebook_park_minutes": 90, "notebook_max_milli": 500, "notebook_extend": False}
+    answer = body_of(api.admin.send("PATCH", "/teams/red", said))
+    assert {name: answer[name] for name in said} == said
+    assert body_of(api.viewer.get("/teams/red")) | said == body_of(api.viewer.get("/teams/red"))
+    assert body_of(api.viewer.get(f"{at}/activity"))["park_after_seconds"] == 5400.0
+    assert fields_of(api.member.post(f"{at}/extend"), 403) == [""]
+    body = {"name": "large", "team": "red", "resources": {"gpus": 1}}
+    assert fields_of(api.member.post("/notebooks", body), 422) == ["resources.gpus"]
+    for wrong in ({"notebook_park_minutes": -1}, {"notebook_max_milli": 0.5}, {"notebook_extend": "no"}):
+        assert fields_of(api.admin.send("PATCH", "/teams/red", wrong)) == list(wrong)
+    fields_of(api.member.send("PATCH", "/teams/red", {"notebook_extend": True}), 403)
 
 
 # --- devices ----------------------------------------------------------------------------------

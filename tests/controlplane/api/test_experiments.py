@@ -7,7 +7,7 @@ from autoscaler.reallocate.course import Course
 from autoscaler.throughput.allocation import Allocation
 from controlplane.domain import coursestate
 from controlplane.domain.coursestate import Kept
-from controlplane.models import Event, Experiment, Team, TrainingDiagnosis, Workload
+from controlplane.models import Event, Experiment, SlowNode, Team, TrainingDiagnosis, Workload
 from tests.controlplane.api.conftest import People, body_of, fields_of, job
 from tests.controlplane.state import START
 
@@ -66,6 +66,19 @@ def test_the_newest_change_is_taken_back_by_those_who_may_change_it(api: People)
     assert body_of(api.member.post(at, {}), 409)["code"] == "NothingToTakeBack"
 
 
+def test_the_explanation_says_what_weft_changed_of_it(api: People) -> None:
+    fit = running(api)
+    at = f"/workloads/{fit.pk}/explanation"
+    assert body_of(api.viewer.get(at))["changed_by_weft"] == []
+    tried(fit, "on_trial", gain=None, ended_at=None)
+    (told,) = body_of(api.viewer.get(at))["changed_by_weft"]
+    assert (told["axis"], told["status"]) == ("cpu", "on_trial")
+    assert told["message"] == "A change of it is on trial: 4 cores instead of 1."
+    assert "weft rollback fit" in told["undo"]
+    chat = body_of(api.member.post("/workloads", job(name="chat", type="inference")), 201)
+    assert body_of(api.viewer.get(f"/workloads/{chat['uid']}/explanation"))["changed_by_weft"] == []
+
+
 def test_a_change_that_another_hand_has_undone_is_not_there_to_be_taken_back(api: People) -> None:
     fit = running(api)
     tried(fit)
@@ -86,3 +99,29 @@ def test_a_teams_admin_says_what_is_done_for_its_trainings(api: People) -> None:
     answer = body_of(api.admin.send("PATCH", "/teams/red", both))
     assert {name: answer[name] for name in both} == both
     assert Team.objects.get(name="red").reallocation == "off"
+
+
+def test_a_move_is_told_with_the_node_that_was_left_and_is_taken_back_once_there_is_room(api: People) -> None:
+    fit = running(api)
+    Workload.objects.filter(pk=fit.pk).update(checkpoint_interval=600)
+    before, after = asdict(Allocation((1,), 1, 1, 4.0)), asdict(Allocation((1,), 1, 1, 4.0, off=("b",)))
+    row = tried(fit)
+    Experiment.objects.filter(pk=row.pk).update(axis="node", node="b", before=before, after=after)
+    at = f"/trainings/{fit.pk}/experiments"
+    told = body_of(api.viewer.get(at))
+    assert [(one["axis"], one["node"]) for one in told["experiments"]] == [("node", "b")]
+    assert told["can_take_back"]
+    assert not body_of(api.member.post(f"{at}/take-back", {}))["can_take_back"]
+    assert Event.objects.filter(kind="ChangeTakenBack").exists()
+
+
+def test_a_node_tells_in_which_trainings_a_worker_there_was_slow(api: People) -> None:
+    fit = running(api)
+    at = "/nodes/a/slow-workers"
+    assert body_of(api.viewer.get(at)) == {"node": "a", "trainings": []}
+    SlowNode.objects.create(workload=fit, attempt=1, node="a", rank=0, at=START, part=0.25)
+    (one,) = body_of(api.viewer.get(at))["trainings"]
+    assert (one["uid"], one["name"], one["rank"], one["part"]) == (str(fit.pk), "fit", 0, 0.25)
+    (hidden,) = body_of(api.outsider.get(at))["trainings"]
+    assert (hidden["uid"], hidden["name"], hidden["team"]) == (None, "", "red")
+    fields_of(api.viewer.get("/nodes/nowhere/slow-workers"), 404)

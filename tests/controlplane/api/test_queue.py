@@ -42,7 +42,7 @@ def test_what_waits_is_told_what_would_start_it_and_of_other_teams_only_which(ap
         (held[0]["uid"], stops[0]["text"]), ("", "Stop a workload of team blue."),
     )  # fmt: skip
     previewed = body_of(api.member.post("/workloads:preview", job("third", resources={"gpus": 1})))
-    assert set(told) - {"uid", "phase", "since"} <= set(previewed)
+    assert set(told) - {"uid", "phase", "since", "changed_by_weft"} <= set(previewed)
     assert {check["name"] for check in previewed["checks"]} == {"Quota", "Order", "Placement", "Preemption"}
 
 

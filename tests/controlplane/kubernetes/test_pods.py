@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from controlplane.cluster.kubernetes import names, services
 from controlplane.cluster.kubernetes import pods as builder
 from controlplane.cluster.port import PodSpec
+from controlplane.jobspec import members
 from tests.controlplane.kubernetes.allowed import violations
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of, pods
 
@@ -251,6 +252,19 @@ def test_tf_config_has_a_list_for_each_role_but_the_evaluators() -> None:
     assert config["task"] == {"type": "evaluator", "index": 0}
     assert {role: len(hosts) for role, hosts in config["cluster"].items()} == {"ps": 2, "worker": 4}
     assert config["cluster"]["worker"][0] == f"{UID}-2-3.w-{UID}:2222"
+
+
+def test_one_whose_number_of_servers_was_changed_knows_them_all() -> None:
+    """As a row has them after Weft gave it a third server; its job file says two."""
+    file = job(workers={"count": 4}, roles=ROLES, framework="tensorflow")
+    pod = pod_of(file, rank=4, size=8, attempt=2)
+    spec = dict(members.counted(pod.spec, [["ps", 3, []], ["evaluator", 1, []]]))
+    found = env(builder.build(replace(pod, spec=spec), namespace="weft-nlp"))
+    config = json.loads(found["TF_CONFIG"])
+    assert config["task"] == {"type": "worker", "index": 0}
+    assert {role: len(hosts) for role, hosts in config["cluster"].items()} == {"ps": 3, "worker": 4}
+    assert found["WEFT_HOSTS_PS"] == ",".join(f"{UID}-2-{rank}.w-{UID}" for rank in range(3))
+    assert (found["RANK"], found["WORLD_SIZE"]) == ("0", "4")
 
 
 def test_a_gang_without_roles_has_no_words_of_them() -> None:

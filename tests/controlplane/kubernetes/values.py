@@ -15,6 +15,7 @@ _NAME_OF_253 = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
 # By dotted name, or by the last parts of it.
 VALUES: dict[str, Sequence[Any]] = {
     "standby": (0,),  # more needs an objective and a whole GPU as a share: tests/controlplane/test_standby.py
+    "standby_memory": ("device",),  # host needs standby: tests/controlplane/test_standby_memory.py
     "scaling": ("weft",),  # native needs controllers of Kubernetes' own: tests/adopted/test_native_services.py
     "name": ("run",),  # made unique by `head` and `gangs`
     "team": ("nlp", "ops"),
@@ -77,6 +78,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "roles.count": (1, 1, 1, 2),
     "replicas.min": (1, 1, 1, 2),
     "replicas.max": (2, 4096),
+    "replicas.spread": ("pack", "gpu", "zone"),
     "scale_to_zero_after": ("1m", "10m", "24h"),
 }
 

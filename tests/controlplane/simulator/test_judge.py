@@ -11,7 +11,7 @@ from controlplane.simulator.replay.comparison import Figures, compare
 from controlplane.simulator.replay.course import Played
 from controlplane.simulator.replay.episode import Episode
 from controlplane.simulator.replay.judge import MINUTE, Judge
-from controlplane.simulator.replay.playback import play
+from controlplane.simulator.replay.playback import _Run, play
 from controlplane.simulator.replay.serving import Measured, Service
 from scheduler.model.settings import Settings
 from scheduler.model.workload import Gang
@@ -34,7 +34,7 @@ def counted(service: Service, hours: float, numbers: list[int] | None = None) ->
     for minute in range(1, round(hours * 60) + 1):
         at = DAY + minute * MINUTE
         judge.to(at)
-        chosen.append(numbers[minute] if numbers else judge.wanted(at, chosen[-1], Bounds(1, 8), Scaling()))
+        chosen.append(numbers[minute] if numbers else judge.wanted(at, chosen[-1], Bounds(1, 8), Scaling())[0])
         judge.place(at, [str(number) for number in range(chosen[-1])], 30.0)
     return judge, chosen
 
@@ -132,3 +132,96 @@ def test_a_slower_autoscaler_has_more_late_requests() -> None:
     assert quick is not None
     assert slow is not None
     assert slow > quick
+
+
+# --- limits that grow ------------------------------------------------------------------------------
+
+SHARED = """
+    at 86400
+    node a 1 gpus
+    team red nominal 1   team blue
+    web red inference share 0.3 limit 0.3 x 1 running a:0 started 100
+    nb red notebook share 0.2 running a:0 started 100
+"""
+# 50 requests a second of 0.1 s, four at once, on its guarantee of 0.3: with one replica it cannot keep up, with twice
+# the limit it can.
+GROWING = Service(
+    replace(STEADY, base=50.0), seconds=0.1, slots=4, objective=0.5, since=100.0, is_scaled=True, measured_at=300,
+    limits=(300, 900),
+)  # fmt: skip
+
+
+def of_one(world: Episode, service: Service) -> Episode:
+    """The world's service has these requests, and begins with one replica."""
+    web, *rest = with_service(world, service).jobs
+    return replace(world, jobs=(replace(web, workload=replace(web.workload, gang=Gang(1, 1, 6))), *rest))
+
+
+def limits_of(world: Episode, scaling: Scaling | None = None) -> tuple[Figures, list[int]]:
+    """The figures of red, and the limits that its service had, in their order."""
+    run = _Run(world, Settings(), scaling or Scaling(young_seconds=0.0))
+    seen = []
+    while run.step():
+        web = run.snapshot.workloads.get("web")
+        share = web.ask.share if web else None
+        if share and (not seen or seen[-1] != share.limit):
+            seen.append(share.limit)
+    run.close()
+    return figures(Played(world, tuple(run.courses.values()), run.rounds))["red"], seen
+
+
+def test_a_limit_that_may_be_raised_is_raised_in_a_replay_before_another_replica() -> None:
+    world = episode(SHARED, web=None, nb=None)
+    fixed, one = limits_of(of_one(world, replace(GROWING, limits=None)))
+    raised, several = limits_of(of_one(world, GROWING))
+    assert one == [300]
+    assert several[0] == 300
+    assert 300 < max(several) <= 800, "up to what its GPU does not guarantee to the notebook"
+    assert raised.late_percent is not None
+    assert fixed.late_percent is not None
+    assert raised.late_percent < fixed.late_percent
+    assert raised.allocated_gpu_hours < 0.7 * fixed.allocated_gpu_hours
+
+
+def test_a_limit_is_raised_where_it_is_enforced_only() -> None:
+    world = episode(SHARED, web=None, nb=None)
+    advisory = replace(world, nodes=tuple(replace(node, enforces_limits=False) for node in world.nodes))
+    assert limits_of(of_one(advisory, GROWING))[1] == [300]
+
+
+def test_limits_that_were_recorded_are_followed_and_make_requests_faster() -> None:
+    world = of_one(episode(SHARED, web=None, nb=None), replace(GROWING, is_scaled=False))
+    web, *rest = world.jobs
+    as_it_was, later = (
+        replace(world, jobs=(replace(web, limits=limits), *rest)) for limits in ((), ((world.start + 600.0, 600),))
+    )
+    slow, (quick, seen) = limits_of(as_it_was)[0], limits_of(later)
+    assert seen == [300, 600]
+    assert slow.late_percent is not None
+    assert quick.late_percent is not None
+    assert quick.late_percent < 0.5 * slow.late_percent
+
+
+@pytest.mark.parametrize(("over", "gpus", "is_slow"), [("", 1, True), ("gpu", 2, False)])
+def test_replicas_of_one_service_are_packed_or_spread_in_a_replay_and_divide_a_gpu(
+    over: str, gpus: int, is_slow: bool
+) -> None:
+    world = episode(f"""
+        at 86400
+        node a 2 gpus
+        team red nominal 2   team blue
+        web red inference share 0.5 limit 1.0 x 2 since 86400 {f"spread {over}" if over else ""}
+    """, web=None)  # fmt: skip
+    service = replace(GROWING, rate=replace(STEADY, base=20.0), measured_at=500, limits=(1000, 1000), is_scaled=False)
+    (web,) = world.jobs
+    run = _Run(replace(world, jobs=(replace(web, service=service),)), Settings(), Scaling())
+    while run.step():
+        pass
+    there = {(a.node, a.gpus) for a in run.snapshot.workloads["web"].placement}
+    assert len(there) == gpus
+    run.close()
+    (course,) = run.courses.values()
+    assert course.tally is not None
+    p95 = course.tally.p95_seconds
+    assert p95 is not None
+    assert (p95 > 0.08) is is_slow

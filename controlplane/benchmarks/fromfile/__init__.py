@@ -1,0 +1,1 @@
+"""`manage.py simulate --experiment`: trainings of a file, played on the simulated cluster of `nearchus`."""

@@ -1,0 +1,100 @@
+"""Parts of a report: one HTML page that needs nothing else, in light and dark. Charts are SVG."""
+
+from collections.abc import Sequence
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from controlplane.benchmarks.harness.figure import Result
+
+STYLE = """
+:root { color-scheme: light dark; --text: #1c2024; --dim: #60646c; --line: #d9d9e0; --ground: #fff;
+  --p0: #0b5cad; --p1: #c2410c; --p2: #047857; --p3: #a21caf; --p4: #a16207; --p5: #57606a; }
+@media (prefers-color-scheme: dark) { :root { --text: #edeef0; --dim: #b0b4ba; --line: #363a3f; --ground: #111113;
+  --p0: #6cb6ff; --p1: #ff9d6c; --p2: #4ade80; --p3: #e594f5; --p4: #facc15; --p5: #adbac7; } }
+body { margin: 0 auto; max-width: 64rem; padding: 1rem; font: 15px/1.5 Inter, system-ui, sans-serif;
+  color: var(--text); background: var(--ground); }
+h2 { margin: 2.5rem 0 0; } h3 { margin: 1rem 0 0; font-size: 1rem; } p { color: var(--dim); margin: .25rem 0; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; white-space: nowrap; }
+td, th { padding: .2rem .8rem .2rem 0; text-align: right; border-bottom: 1px solid var(--line); }
+td:first-child, th:first-child { text-align: left; }
+svg { display: block; } svg.chart { width: 100%; min-width: 48rem; height: auto; }
+svg.key { display: inline-block; vertical-align: middle; margin-right: .5rem; }
+svg text { font-size: 11px; fill: var(--dim); } .grid { stroke: var(--line); stroke-width: 1; }
+.curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; } .load { stroke: var(--text); }
+"""
+WIDTH, ROW, LEFT, RIGHT, BOTTOM = 960, 18, 220, 80, 24  # of bars, in user units; on the right stands the mean
+Bar = tuple[str, float, float, float]  # name, low end, mean, high end
+
+
+def whole(title: str, introduction: str, *parts: SafeString) -> str:
+    """The page."""
+    return format_html(
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<title>{0}</title><style>{1}</style></head><body><h1>{0}</h1><p>{2}</p>{3}</body></html>\n",
+        title,
+        STYLE,  # has nothing that HTML would escape
+        introduction,
+        format_html_join("", "{}", ((one,) for one in parts)),
+    )
+
+
+def figures(result: Result) -> SafeString:
+    """Those with a goal, and whether it is met."""
+    return table(
+        ("figure", "value", "goal", "met"),
+        [
+            (one.name, f"{one.value:g} {one.unit}", f"{one.goal:g} {one.unit}", "yes" if one.met else "NO")
+            for one in result.figures
+            if one.goal is not None
+        ],
+    )
+
+
+def bars(rows: Sequence[Bar], unit: str) -> SafeString:
+    """A point and its 95 % interval for each policy; the upright line is where both are level."""
+    most = max((high for _, _, _, high in rows), default=1.0)
+    least = min(0.0, *(low for _, low, _, _ in rows)) if rows else 0.0
+    scale = (WIDTH - LEFT - RIGHT) / max(most - least, 1e-9)
+    height = ROW * len(rows) + BOTTOM
+    level = LEFT + ((1.0 if unit == "x" else 0.0) - least) * scale
+    drawn = format_html_join(
+        "",
+        '<text x="{}" y="{}" text-anchor="end">{}</text><path class="grid" d="M{} {}H{}"/>'
+        '<circle cx="{}" cy="{}" r="4" fill="var(--p0)"/><text x="{}" y="{}">{}</text>',
+        (
+            (
+                LEFT - 8, ROW * at + 13, name, f"{LEFT + (low - least) * scale:.1f}", ROW * at + 9,
+                f"{LEFT + (high - least) * scale:.1f}", f"{LEFT + (mean - least) * scale:.1f}", ROW * at + 9,
+                f"{LEFT + (high - least) * scale + 6:.1f}", ROW * at + 13, f"{mean:.2f} {unit}",
+            )
+            for at, (name, low, mean, high) in enumerate(rows)
+        ),
+    )  # fmt: skip
+    return format_html(
+        '<div class="wide"><svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">'
+        '<path class="curve load" d="M{} 0V{}"/>{}</svg></div>',
+        WIDTH, height, f"{len(rows)} policies", f"{level:.1f}", height - BOTTOM, drawn,
+    )  # fmt: skip
+
+
+def section(title: str, *parts: SafeString) -> SafeString:
+    """With a heading."""
+    return format_html("<section><h2>{}</h2>{}</section>", title, format_html_join("", "{}", ((one,) for one in parts)))
+
+
+def listed(lines: Sequence[str]) -> SafeString:
+    """One after the other."""
+    return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line,) for line in lines)))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeString:
+    """Text cells."""
+    return format_html(
+        '<div class="wide"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
+        format_html_join("", "<th>{}</th>", ((one,) for one in head)),
+        format_html_join(
+            "", "<tr>{}</tr>", ((format_html_join("", "<td>{}</td>", ((one,) for one in row)),) for row in rows)
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The mix: notebooks, a service and trainings on one small cluster, under Weft and what it is compared with."""

@@ -1,0 +1,1 @@
+"""Benchmarks drawn as one HTML page each, where the folder of the benchmark has no room for it."""

@@ -1,0 +1,85 @@
+"""`python -m controlplane.enforcer`: the daemon of a node that holds shares of its GPUs to their parts.
+
+docs/shared-gpus.md says how it is used. It is no command of manage.py, as it needs nothing of Django and starts in half
+a second without it.
+"""
+
+import asyncio
+import gc
+import signal
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from controlplane.enforcer import build, page, shares
+from controlplane.enforcer.daemon import Daemon
+
+FOLDER = Path("/run/weft/enforcer")
+STATUS = "{:<24} {:<12} {:>9} {:>6} {:>11} {:>11} {:>9}  {}"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Options."""
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the node's shares lie: a folder for each")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--status", action="store_true", help="serve nothing: print each share and what it has")
+    what.add_argument("--library", type=Path, metavar="FOLDER", help="serve nothing: build the library into a folder")
+
+
+def run(options: dict[str, Any]) -> int:
+    """Do what they say; the exit code."""
+    if options["library"]:
+        try:
+            print(build.build(options["library"]))
+        except build.BuildError as error:
+            print(error, file=sys.stderr)
+            return 1
+        return 0
+    if options["status"]:
+        print("\n".join(status(options["folder"])))
+        return 0
+    gc.freeze()  # what was imported stays; a look for garbage in it would hold a hand-over up
+    asyncio.run(_serve(options["folder"]))
+    return 0
+
+
+def status(root: Path) -> Iterator[str]:
+    """A line for each share: what is promised, what it has, and whether its time is held to it."""
+    heads = ("SHARE", "GPU", "GUARANTEE", "LIMIT", "MEMORY MIB", "USED MIB", "PROCESSES")
+    yield STATUS.format(*heads, "TIME")
+    for folder in sorted(one for one in root.iterdir() if one.is_dir()) if root.is_dir() else ():
+        try:
+            placed = shares.read(folder)
+            slots = page.seen(folder / shares.MOUNTED)
+        except (OSError, ValueError) as error:
+            yield f"{folder.name}: {error}"
+            continue
+        if placed is not None:
+            used = sum(slot.used for slot in slots) // page.MIB
+            held = "advisory" if any(slot.is_advisory for slot in slots) else "held"
+            share, moved = placed.share, shares.moved(folder) if placed.on_demand else {}
+            gpu = next(iter(moved.values()), placed.gpu)
+            held += ", on demand" if placed.on_demand else ""
+            parts = (share.guarantee, share.limit, share.memory, used, len(slots))
+            yield STATUS.format(folder.name, gpu, *parts, held)
+
+
+async def _serve(root: Path) -> None:
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    print(f"Shares below {root} are held to their parts. Ctrl-C ends it.", flush=True)
+    await Daemon(root).run(ended)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Read the options and do what they say; the exit code."""
+    parser = ArgumentParser(prog="python -m controlplane.enforcer")
+    add_arguments(parser)
+    return run(vars(parser.parse_args(arguments)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
