@@ -1,7 +1,7 @@
 """Addresses of the pages."""
 
 from django.contrib.auth.views import LogoutView
-from django.urls import path
+from django.urls import path, re_path
 
 from frontend.views import (
     accounts,
@@ -73,7 +73,8 @@ urlpatterns = [
     path("nodes/<str:name>/<slug:verb>", nodes.act, name="node_act"),
     path("notebooks/", notebooks.index, name="notebooks"),
     path("notebooks/<uuid:uid>/extend", notebooks.extend, name="extend"),
-    path("notebooks/<slug:team>/<path:name>/", notebooks.by_name, name="notebook"),
+    # Of any characters: the list links to it whatever a name holds.
+    re_path(r"^notebooks/(?P<team>[^/]+)/(?P<name>[\s\S]+)/$", notebooks.by_name, name="notebook"),
     path("services/", services.index, name="services"),
     path("services/report/", services.report, name="sla_report"),
     path("services/report.csv", services.report_export, name="sla_export"),

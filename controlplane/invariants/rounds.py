@@ -90,15 +90,16 @@ def s17_idempotence(state: State) -> tuple[Violation, ...]:
     if state.round is None or state.round.schedule is None:
         return ()
     made = state.round
-    world, more = made.snapshot.after(made.decisions), list(made.decisions)
+    world, rounds = made.snapshot.after(made.decisions), [_moves(made.decisions)]
     for _ in range(SETTLES_WITHIN):
         again = state.round.schedule(world, made.settings)
-        more = [d for d in again if not isinstance(d, Wait)]
-        if not more:
+        rounds.append(_moves(again))
+        if not rounds[-1]:
             return ()
         world = world.after(again)
-    message = f"After {SETTLES_WITHIN} more rounds in which nothing happened there are still decisions: {_first(more)}."
-    return (Violation("S17", more[0].workload, message),)
+    message = f"After {SETTLES_WITHIN} more rounds in which nothing happened there are still decisions: "
+    said = " | ".join(_first(moves) for moves in reversed(rounds))
+    return (Violation("S17", rounds[-1][0].workload, f"{message}{said}; the last round first."),)
 
 
 def s18_determinism(state: State) -> tuple[Violation, ...]:
@@ -127,6 +128,10 @@ def s18_determinism(state: State) -> tuple[Violation, ...]:
         if again != tuple(made.decisions):
             return (Violation("S18", "round", f"From {what} come {_difference(again, made.decisions)}."),)
     return ()
+
+
+def _moves(decisions: Sequence[Decision]) -> list[Decision]:
+    return [d for d in decisions if not isinstance(d, Wait)]
 
 
 def _first(decisions: Sequence[Decision]) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from gpushare.gpu import WHOLE, Share
 
-NAME = re.compile(r"^[1-7]g\.[0-9]{1,3}gb$")
 KEPT = 20  # one part in so many of a slice's memory is the driver's: 0.25 of 10 GiB on an H100
 
 

@@ -10,7 +10,7 @@ from controlplane.benchmarks.reliability.patterns import Pattern
 from tests.servers import ROOT
 
 SMALL, LARGE = 64 * 1024, 256 * 1024
-MAX_GROWTH = 5.0  # in linear time it is 4
+MAX_GROWTH = 7.0  # in linear time it is 4, up to 5.5 where others fill the processor's cache; in quadratic time 16
 # What the search for patterns would not find: another library, or `re` by another name.
 HIDDEN = re.compile(r"^\s*(?:from re\b|import re as|(?:from|import) regex\b)", re.MULTILINE)
 
