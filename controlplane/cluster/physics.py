@@ -229,7 +229,7 @@ def start_seconds(kind: Kind, seed: int, pod: str) -> float:
 
 def give_back_seconds(seed: int, pod: str, *, saves: bool) -> float:
     """From the decision until a worker on a lent GPU is gone, as measured (reclaims.py); the same for one pod."""
-    spread = reclaims.measured().seconds["save" if saves else "leave"]["free"]
+    spread = reclaims.measured().seconds["save" if saves else "leave"]["gone"]
     return spread.at(draws.uniform(seed, "give back", pod))
 
 

@@ -19,7 +19,7 @@ PARTS = (0, 5, 25, 50, 75, 95, 100)  # percent of the turns that took no longer,
 KINDS = ("leave", "save")
 # From the decision until the borrower's process has ended, its pod is gone, a request is answered; and the gang's
 # pause, from its last step with the borrower to its next one without.
-SPANS = ("ended", "free", "answered", "loss")
+SPANS = ("ended", "gone", "answered", "loss")
 
 
 class TableError(ValueError):

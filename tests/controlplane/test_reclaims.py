@@ -13,7 +13,7 @@ from controlplane.cluster.reclaims import KINDS, SPANS, TableError
 from tests.controlplane.simulation import cluster, finish, gang, to_running, training
 
 TURNS = [
-    {"how": kind, "ended": slow + part, "free": slow + 2 * part, "answered": 1.0, "loss": part, "redone": 1}
+    {"how": kind, "ended": slow + part, "gone": slow + 2 * part, "answered": 1.0, "loss": part, "redone": 1}
     for kind, slow in (("leave", 0.0), ("save", 8.0))
     for part in (0.1, 0.2, 0.3)
 ]
@@ -24,10 +24,10 @@ def test_the_table_that_comes_with_weft_was_measured_and_a_borrower_that_saves_t
     assert all(table.turns[kind] >= 10 for kind in KINDS)
     assert table.machine and table.date.startswith("20")
     leave, save = (table.seconds[kind] for kind in KINDS)
-    assert leave["free"].at(1.0) < save["free"].at(0.0)
+    assert leave["gone"].at(1.0) < save["gone"].at(0.0)
     for kind in KINDS:
         spans = table.seconds[kind]
-        assert all(spans["ended"].at(part) < spans["free"].at(part) for part in (0.0, 0.5, 1.0))
+        assert all(spans["ended"].at(part) < spans["gone"].at(part) for part in (0.0, 0.5, 1.0))
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -40,9 +40,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         {"leave": 3, "save": 3},
         dict.fromkeys(KINDS, 3),
     )
-    free = found.seconds["save"]["free"]
-    assert (free.mean, free.at(0.0), free.at(0.5), free.at(1.0)) == pytest.approx((8.4, 8.2, 8.4, 8.6))
-    assert free.at(0.25) == pytest.approx(8.3)
+    gone = found.seconds["save"]["gone"]
+    assert (gone.mean, gone.at(0.0), gone.at(0.5), gone.at(1.0)) == pytest.approx((8.4, 8.2, 8.4, 8.6))
+    assert gone.at(0.25) == pytest.approx(8.3)
     assert found.gpu_seconds_lost == pytest.approx(3 * 0.2)
 
 
@@ -50,10 +50,10 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     ("broken", "says"),
     [
         (lambda table: table["kinds"].pop("save"), "lacks 'save'"),
-        (lambda table: table["kinds"]["leave"]["free"]["quantiles"].pop(), "leave.free.quantiles are no 7 ascending"),
+        (lambda table: table["kinds"]["leave"]["gone"]["quantiles"].pop(), "leave.gone.quantiles are no 7 ascending"),
         (
-            lambda table: table["kinds"]["leave"]["free"]["quantiles"].reverse(),
-            "leave.free.quantiles are no 7 ascending",
+            lambda table: table["kinds"]["leave"]["gone"]["quantiles"].reverse(),
+            "leave.gone.quantiles are no 7 ascending",
         ),
         (lambda table: table["kinds"]["save"]["loss"].update(mean=99.0), "save.loss.mean is 99.0"),
         (lambda table: table.update(parts=[50]), r"parts of reclaims.json are \[50\]"),
@@ -88,8 +88,8 @@ def test_how_long_a_borrower_takes_follows_from_the_seed_and_lies_in_what_was_me
     for saves, kind in ((False, "leave"), (True, "save")):
         drawn = [physics.give_back_seconds(7, f"w-1-{rank}", saves=saves) for rank in range(200)]
         assert drawn == [physics.give_back_seconds(7, f"w-1-{rank}", saves=saves) for rank in range(200)]
-        free = reclaims.measured().seconds[kind]["free"]
-        assert free.at(0.0) <= min(drawn) < free.at(0.25) < free.at(0.75) < max(drawn) <= free.at(1.0)
+        gone = reclaims.measured().seconds[kind]["gone"]
+        assert gone.at(0.0) <= min(drawn) < gone.at(0.25) < gone.at(0.75) < max(drawn) <= gone.at(1.0)
     assert physics.give_back_seconds(7, "w-1-0", saves=True) != physics.give_back_seconds(8, "w-1-0", saves=True)
 
 
@@ -104,8 +104,8 @@ def test_a_simulated_borrower_is_gone_when_one_was_on_a_real_node(interval: str 
     told = world.now()
     world.stop("w", 1, [1], 600.0)
     took = (finish(world, "w-1-1").ended_at or 0.0) - told
-    free = reclaims.measured().seconds[kind]["free"]
-    assert math.ceil(free.at(0.0)) <= took <= math.ceil(free.at(1.0))
+    gone = reclaims.measured().seconds[kind]["gone"]
+    assert math.ceil(gone.at(0.0)) <= took <= math.ceil(gone.at(1.0))
 
 
 def test_the_judge_charges_what_was_measured_but_five_seconds_at_least() -> None:

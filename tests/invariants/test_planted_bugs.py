@@ -9,6 +9,7 @@ from controlplane.cluster.port import PodSpec
 from controlplane.invariants.capacity import s20_one_borrower
 from controlplane.invariants.check import check
 from controlplane.invariants.eviction import s8_legality
+from controlplane.invariants.rounds import s17_idempotence
 from controlplane.invariants.state import Round, Schedule
 from controlplane.invariants.state import State as Seen
 from controlplane.lifecycle.state import Seat, State
@@ -283,6 +284,24 @@ def test_s17_trips_when_a_round_never_settles():
         return decisions if any(isinstance(d, Place | Evict) for d in decisions) else (*decisions, leaver)
 
     assert "S17" in broken_by(Parts(schedule=restless), ask_again_every=1)
+
+
+def test_s17_lets_rounds_start_one_after_the_other_what_waits():
+    def slow(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        return schedule(snapshot, settings)[:1]
+
+    def stuck(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        return schedule(world, settings)[:1]  # sees none of it carried out
+
+    many = "   ".join(f"r{i} red training 1 pending" for i in range(6))
+    world = parse(f"""
+        node a 8 gpus
+        team red nominal 8
+        {many}
+    """)
+    for with_, found in ((slow, ()), (stuck, ("S17",))):
+        made = Round(world, slow(world, Settings()), Settings(), with_)
+        assert tuple(one.name for one in s17_idempotence(Seen(world, round=made))) == found
 
 
 def test_s18_trips_when_a_round_depends_on_how_often_it_was_asked():

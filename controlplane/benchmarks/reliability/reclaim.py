@@ -3,9 +3,10 @@
 A service's sleeping replica lends its GPU to the third worker of an elastic gang that sums over the pod network and
 whose workers each hold 1 GiB. Then the law wants one replica more. Each time, from the commit of that decision:
 
-- Ended: the borrower's process has, and what it had on the GPU went with it.
-- Free: its pod is gone too, which the kubelet sees to with its looks once a second. A training that shrinks by a worker
-  ends it at SIGTERM; one that saves first writes 1 GiB to the node's disk, and has it there (fsync).
+- Free: the borrower's process has ended, and what it had of the GPU went with it. Nothing else waits for that GPU: in
+  Kubernetes' accounting it is the replica's all along. A training that shrinks by a worker ends it at SIGTERM; one that
+  saves first writes 1 GiB to the node's disk, and has it there (fsync).
+- Gone: the borrower's pod is, which the kubelet sees to with its looks once a second.
 - Awake: the GPU is free, and the woken replica has answered a request as an endpoint of its Service. The node has no
   kube-proxy: the request goes to the endpoint's address.
 - Loss: from the gang's last step with the borrower until the next one of those that remain.
@@ -62,10 +63,10 @@ def run(options: Options, progress: Progress) -> Result:
 
 def _figures(how: str, turns: Sequence[dict[str, Any]]) -> list[Figure]:
     end = KINDS[how]
-    awake = [max(turn["free"], turn["answered"]) for turn in turns]
+    awake = [max(turn["ended"], turn["answered"]) for turn in turns]
     return [
-        Figure(f"reclaim.p95_seconds{end}", _rank(95, [turn["free"] for turn in turns]), "s", GOALS[how]),
-        Figure(f"reclaim.ended_p95_seconds{end}", _rank(95, [turn["ended"] for turn in turns]), "s"),
+        Figure(f"reclaim.p95_seconds{end}", _rank(95, [turn["ended"] for turn in turns]), "s", GOALS[how]),
+        Figure(f"reclaim.gone_p95_seconds{end}", _rank(95, [turn["gone"] for turn in turns]), "s"),
         Figure(f"reclaim.awake_p95_seconds{end}", _rank(95, awake), "s"),
         Figure(f"reclaim.loss_p95_seconds{end}", _rank(95, [turn["loss"] for turn in turns]), "s"),
         Figure(f"reclaim.steps_redone{end}", sum(turn["redone"] for turn in turns), ""),
@@ -76,7 +77,7 @@ def _note(how: str, turns: Sequence[dict[str, Any]]) -> str:
     said = {"leave": "ends at SIGTERM", "save": "first saves 1 GiB to disk"}[how]
     parts = {
         "its process ended": "ended",
-        "its pod gone": "free",
+        "its pod gone": "gone",
         "first request answered": "answered",
         "the gang's loss": "loss",
     }

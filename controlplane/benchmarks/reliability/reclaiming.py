@@ -71,8 +71,8 @@ class Turn:
     """One replica woken; seconds from the decision's commit, but for loss."""
 
     how: str
-    ended: float  # until the borrower's process had ended, its memory with it
-    free: float  # until its pod was gone
+    ended: float  # until the borrower's process had ended, its memory with it: its GPU is free
+    gone: float  # until its pod was gone
     answered: float  # until the woken replica had answered a request as an endpoint of its Service
     loss: float  # from the gang's last step with the borrower until its next one without
     redone: int  # steps that were begun again for that
@@ -80,7 +80,7 @@ class Turn:
     @property
     def awake(self) -> float:
         """Until both: the GPU is free, and a request is answered."""
-        return max(self.free, self.answered)
+        return max(self.ended, self.answered)
 
 
 class Gateway(Unmeasured):
