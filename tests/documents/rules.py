@@ -64,7 +64,7 @@ SERVERS: Mapping[str, str] = {
 
 # Who is signed in, by WEFT_URL and WEFT_TOKEN; in the other documents it is mel, a member of team nlp.
 ADMINS = ("docs/accounts.md", "docs/quotas.md", "docs/explanations.md", "docs/kubernetes.md", "docs/revisions.md",
-          "docs/diagnosis.md", "docs/notebooks.md")  # fmt: skip
+          "docs/diagnosis.md", "docs/notebooks.md", "docs/shared-gpus.md")  # fmt: skip
 # Documents that sign in by `weft login` themselves.
 SIGN_IN = ("README.md", "docs/cli.md")
 

@@ -51,6 +51,7 @@ def submit_and_watch_it_run(page: Any) -> None:
     assert page.url == address  # it came by itself
     assert page.locator("#live").inner_text() == "live"
     page.get_by_role("link", name="Placement").click()
+    page.locator("#tab table tbody tr").first.wait_for()
     assert page.locator("#tab table tbody tr").count() == 1
     page.get_by_role("link", name="Logs").click()
     page.locator("#log li, .empty").first.wait_for()
