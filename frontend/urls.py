@@ -1,7 +1,8 @@
 """Addresses of the pages."""
 
 from django.contrib.auth.views import LogoutView
-from django.urls import path, re_path
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 
 from frontend.views import (
     accounts,
@@ -29,6 +30,15 @@ from frontend.views import (
     worklist,
     workloads,
 )
+
+
+class Anything(StringConverter):
+    """Any characters, lines and slashes among them: a list has to link to what it shows, whatever its name is."""
+
+    regex = r"[\s\S]+"
+
+
+register_converter(Anything, "anything")
 
 app_name = "frontend"
 urlpatterns = [
@@ -73,8 +83,7 @@ urlpatterns = [
     path("nodes/<str:name>/<slug:verb>", nodes.act, name="node_act"),
     path("notebooks/", notebooks.index, name="notebooks"),
     path("notebooks/<uuid:uid>/extend", notebooks.extend, name="extend"),
-    # Of any characters: the list links to it whatever a name holds.
-    re_path(r"^notebooks/(?P<team>[^/]+)/(?P<name>[\s\S]+)/$", notebooks.by_name, name="notebook"),
+    path("notebooks/<str:team>/<anything:name>/", notebooks.by_name, name="notebook"),
     path("services/", services.index, name="services"),
     path("services/report/", services.report, name="sla_report"),
     path("services/report.csv", services.report_export, name="sla_export"),

@@ -148,7 +148,7 @@ def _of(address: str) -> list[str]:
         "notices/": {"<str:token>": "zq7x"},
         "sso/": {"<slug:provider_id>": "none"},
         "workloads/<slug:team>/": {"<str:name>": "job"},
-        "notebooks/<slug:team>/": {"<path:name>": "job"},
+        "notebooks/<str:team>/": {"<anything:name>": "job"},
         "workloads/": {"<slug:name>": "use"},
     }  # fmt: skip
     values = {"<uuid:uid>": Workload.objects.all()[0].pk, "<str:team>": "nlp", "<slug:team>": "nlp",

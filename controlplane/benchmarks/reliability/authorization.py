@@ -347,7 +347,7 @@ def path_of(cell: Cell, made: Tenants) -> str:
     names["api/v1/node-pools/"] = "main"
     name = next((value for before, value in names.items() if cell.route.address.startswith(before)), "a")
     path = cell.route.address
-    for parameter, value in {**values, **dict.fromkeys(("<slug:name>", "<str:name>", "<path:name>"), name)}.items():
+    for parameter, value in {**values, **dict.fromkeys(("<slug:name>", "<str:name>", "<anything:name>"), name)}.items():
         path = path.replace(parameter, value)
     return "/" + path.lstrip("^/").rstrip("$")
 
