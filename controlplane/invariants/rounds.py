@@ -7,7 +7,7 @@ from math import inf
 from controlplane.invariants.state import Round, State, Violation
 from scheduler.actions.start_on_lent import may_start_on_lent
 from scheduler.fit.capacity import is_given_wherever
-from scheduler.model.decision import Decision, Place, Reason, Wait
+from scheduler.model.decision import Decision, Evict, Place, Reason, Shrink, Wait
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase, ResourceRequest, Workload
 
@@ -82,23 +82,26 @@ SETTLES_WITHIN = 3  # rounds
 
 
 def s17_idempotence(state: State) -> tuple[Violation, ...]:
-    """A world in which nothing happens is soon left alone: rounds that see their own decisions carried out end.
+    """A world in which nothing happens is left alone in the end: rounds that see their own decisions carried out stop.
 
-    The first round after may still add something (a service takes the rest of its replicas), the third may not change
-    what runs. It may start what waits, where a planned start has moved out of the way of that; each further round has
-    to, and so there are at most as many as there are workloads.
+    The first rounds after may still change what they gave (a service takes the rest of its replicas). From the third on
+    none takes back what these rounds gave. Each of them may start, or make room for, what a planned start kept out
+    before, which then moved: so there are at most as many of them as there are workloads.
     That the same decisions committed twice count once is a matter of their versions, and tested where commits are.
     """
     if state.round is None or state.round.schedule is None:
         return ()
     made = state.round
     world, rounds = made.snapshot.after(made.decisions), [_moves(made.decisions)]
+    given: set[str] = set()
     for number in range(1, SETTLES_WITHIN + len(world.workloads) + 1):
+        given.update(one.workload for one in rounds[-1] if isinstance(one, Place))
         again = state.round.schedule(world, made.settings)
         rounds.append(_moves(again))
         if not rounds[-1]:
             return ()
-        if number >= SETTLES_WITHIN and not all(isinstance(one, Place) for one in rounds[-1]):
+        taken = {one.workload for one in rounds[-1] if isinstance(one, Evict | Shrink)}
+        if number >= SETTLES_WITHIN and given & taken:
             break
         world = world.after(again)
     message = f"After {len(rounds) - 1} more rounds in which nothing happened there are still decisions: "

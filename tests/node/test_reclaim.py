@@ -17,7 +17,7 @@ def test_a_lent_gpu_is_back_and_its_replica_answers(tmp_path: Path) -> None:
     result = reclaim.run(Options(tmp_path, repeat=1), lambda part, text: None)
     figures = {figure.name.removeprefix("reclaim."): figure.value for figure in result.figures}
     for end in reclaim.KINDS.values():
-        assert 0 < figures[f"ended_p95_seconds{end}"] < figures[f"p95_seconds{end}"]
+        assert 0 < figures[f"p95_seconds{end}"] < figures[f"gone_p95_seconds{end}"]
         assert figures[f"p95_seconds{end}"] <= figures[f"awake_p95_seconds{end}"]
         assert figures[f"steps_redone{end}"] == 0
         assert 0 < figures[f"loss_p95_seconds{end}"] < reclaiming.GIVE_UP_SECONDS
