@@ -297,6 +297,8 @@ ADMIN_PASSWORD = env.str("ADMIN_PASSWORD", "")  # read by `manage.py install` on
 # --- telling people (docs/notifications.md) ----------------------------------------------------
 CURRENCY = env.str("WEFT_CURRENCY", "USD")  # of the node pools' prices, shown beside each cost
 PUBLIC_URL = env.str("WEFT_URL", "").rstrip("/")  # how people reach these pages: for links in mails and webhooks
+# Where browsers reach the proxy of notebooks; each has a host below this one (docs/notebooks.md#the-proxy).
+NOTEBOOK_URL = env.str("WEFT_NOTEBOOK_URL", "").rstrip("/")
 EMAIL_CONFIGURED = bool({"EMAIL_URL", "EMAIL_URL_FILE"} & os.environ.keys())  # without one no mail is offered
 vars().update(env.email_url("EMAIL_URL", default="dummymail://"))  # smtp+tls://user:password@host:587
 EMAIL_TIMEOUT = 10  # s, for each answer of the mail server

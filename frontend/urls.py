@@ -82,6 +82,7 @@ urlpatterns = [
     path("nodes/<str:name>/", nodes.detail, name="node"),
     path("nodes/<str:name>/<slug:verb>", nodes.act, name="node_act"),
     path("notebooks/", notebooks.index, name="notebooks"),
+    path("notebooks/<uuid:uid>/enter", notebooks.enter, name="enter"),
     path("notebooks/<uuid:uid>/extend", notebooks.extend, name="extend"),
     path("notebooks/<str:team>/<anything:name>/", notebooks.by_name, name="notebook"),
     path("services/", services.index, name="services"),

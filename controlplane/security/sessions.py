@@ -4,6 +4,7 @@ A session ends `SESSION_IDLE_SECONDS` after the last request that somebody made 
 `SESSION_COOKIE_AGE` after the sign-in. Parts of an open page that fetch themselves again do not keep it alive.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -90,6 +91,20 @@ def is_whole(session: Any) -> bool:
 def idle_since(now: datetime) -> datetime:
     """Sessions that were last used before this have run out."""
     return now - timedelta(seconds=settings.SESSION_IDLE_SECONDS)
+
+
+def keep_alive(user: int, digest: str) -> None:
+    """Note that the session of this digest is in use, if it has not run out: by what somebody does in a notebook."""
+    table, now = SessionStore.get_model_class().objects, timezone.now()
+    live = table.filter(user_id=user, expire_date__gt=now, seen_at__gt=idle_since(now), seen_at__lt=now - NOTED)
+    for one in live:
+        if digest_of(one.session_key) == digest:
+            table.filter(pk=one.pk).update(seen_at=now)
+
+
+def digest_of(session_key: str) -> str:
+    """By which others name a session, who must not learn its key."""
+    return hashlib.sha256(session_key.encode()).hexdigest()
 
 
 def prune() -> None:

@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from controlplane.queries.accounts import access
@@ -65,11 +65,33 @@ def by_name(request: HttpRequest, team: str, name: str) -> HttpResponse:
     context = {
         "w": w,
         "row": row,
+        "may_enter": may_act and notebooks.has_entrance(w),
         "may_resume": is_parked and may_act,
         "at_once": is_parked and may_act and not is_part(request) and not list(messages.get_messages(request)),
         "parks_in": row.parks_in(clock(request).now),
     }
     return answer(request, "notebook", "notebook", context)
+
+
+@login_required
+@require_GET
+def enter(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """On to the notebook's own host, with what lets this session in there; one that does not run shows its page.
+
+    `to` is the path there. It is a page that leads there, and no redirect: our pages let a form, such as the one to sign
+    in, lead to no other host.
+    """
+    w = queries.get(request.user, uid)
+    if w is None or w.kind != "notebook":
+        raise Http404
+    if not access.can(request.user, access.Verb.ACT, w.team.name):
+        raise PermissionDenied
+    where = notebooks.entrance(w, request.user, request.session.session_key or "", request.GET.get("to", "/"))
+    if where is None:
+        return redirect("frontend:notebook", w.team.name, w.name)
+    response = render(request, "frontend/entering.html", {"w": w, "where": where, "seconds": notebooks.TICKET_SECONDS})
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 @login_required

@@ -8,6 +8,7 @@ from controlplane.jobspec import members
 from controlplane.jobspec.podsets import role_ask
 from controlplane.jobspec.scaling import is_native
 from controlplane.models import Node, NodePool, Workload
+from controlplane.security import notebookkeys
 from gpushare.gpu import WHOLE, Share
 from scheduler.model.workload import Kind, Phase, ResourceRequest
 
@@ -61,7 +62,7 @@ def starting() -> frozenset[str]:
 def _pods(row: Workload) -> tuple[PodSpec, ...]:
     if not row.workers_min == row.workers_max == row.workers or "kubernetes" in row.spec or is_native(row.spec):
         return ()  # the pods of a queued object are made by its own controller
-    spec = dict(members.counted(row.spec, row.roles))
+    spec = notebookkeys.with_token(members.counted(row.spec, row.roles), row.pk)
     return tuple(_pod(row, spec, rank) for rank in range(members.role_members(spec) + row.workers))
 
 

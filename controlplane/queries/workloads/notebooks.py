@@ -5,12 +5,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
+from django.conf import settings
+
+from controlplane.domain import notebookhosts
 from controlplane.lifecycle import notebooks as rule
 from controlplane.models import Placement, PlacementState, Workload
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads import workloads
+from controlplane.security import notebookkeys
+from controlplane.security.notebookkeys import TICKET, TICKET_SECONDS, Visit
+from controlplane.security.sessions import digest_of
 from scheduler.model.workload import ENDED, Kind, Phase
 
 MAX = 200  # notebooks on one page
@@ -86,6 +93,22 @@ def by_name(user: access.Person, team: str, name: str) -> Any:
     """The newest notebook of that name, as the viewer may see it; None: there is none."""
     found = workloads.visible(user).filter(kind=Kind.NOTEBOOK.value, team__name=team, name=name)
     return found.order_by("-seq").first()
+
+
+def has_entrance(workload: Any) -> bool:
+    """Whether a member of its team gets to it through the proxy now."""
+    return bool(settings.NOTEBOOK_URL) and workload.phase == Phase.RUNNING.value
+
+
+def entrance(workload: Any, user: Any, session_key: str, path: str) -> str | None:
+    """Where its visitor goes on to through the proxy, by this session; None: it does not run, or there is no proxy."""
+    if not has_entrance(workload) or not session_key:
+        return None
+    visit = Visit(workload.pk, user.pk, digest_of(session_key))
+    there = notebookhosts.path(path)
+    end = "&" if "?" in there else "?"
+    origin = notebookhosts.origin(settings.NOTEBOOK_URL, workload.pk)
+    return f"{origin}{there}{end}{TICKET}={quote(notebookkeys.ticket(visit))}"
 
 
 def rows(user: access.Person, found: Sequence[Workload]) -> list[Row]:

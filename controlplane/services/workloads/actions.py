@@ -16,6 +16,7 @@ from controlplane.lifecycle import weights
 from controlplane.lifecycle.attempts import start_refused
 from controlplane.lifecycle.ends import backoff_seconds
 from controlplane.models import Action, Placement, PlacementState, Workload, bulk
+from controlplane.security import notebookkeys
 from controlplane.services.scheduling import clusters, revising
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import sharing
@@ -169,7 +170,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
         if revision != wanted:  # it was placed before the service was changed: its pod may exist already
             spec = {**spec, **revising.template_of(uid, revision)}
         ask = role_ask(roles, rank) if roles else None
-        spec = dict(members.counted(spec, roles)) if roles else spec
+        spec = dict(members.counted(spec, roles)) if roles else notebookkeys.with_token(spec, uid)
         if ask is not None:
             guarantee, gpu_memory = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
             limit = ask.share.limit if ask.share else 0

@@ -84,6 +84,11 @@ def park(*, at: float, notebooks: Iterable[Watched], uses: Iterable[PodUse], lea
     return sum(_park(notebook, since, seconds, lease) for notebook, since, seconds in due)
 
 
+def note_use(notebook: UUID) -> None:
+    """Somebody works in it, or its kernel does: the countdown to parking begins anew, and no event tells of it."""
+    Workload.objects.filter(pk=notebook, **_RUNNING).exclude(idle_since=None).update(idle_since=None)
+
+
 @transaction.atomic
 def extend(*, workload: Workload, actor: str) -> None:
     """Begin the countdown to parking anew, as if the notebook had just been used; doing it twice does it once.

@@ -1,0 +1,46 @@
+"""The port through which the proxy learns where a notebook's server listens, and a file in its place."""
+
+import json
+from pathlib import Path
+from typing import Protocol
+
+from controlplane.queries.workloads.visiting import Seat
+
+_FIX = "Write an object of host:port by notebook."
+
+
+class DoorError(Exception):
+    """Where the notebook's server is cannot be learned; the message says why."""
+
+
+class Doors(Protocol):
+    """Where notebooks' servers listen."""
+
+    def address(self, seat: Seat) -> str | None:
+        """`host:port`; None: its pod has no address yet. Asked from any thread. Raises DoorError."""
+
+    def close(self) -> None:
+        """Look no longer."""
+
+
+class FileDoors:
+    """A JSON object of `host:port` by notebook, read again at each question: for one machine without Kubernetes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def address(self, seat: Seat) -> str | None:
+        """As the file has it."""
+        try:
+            found = json.loads(self._path.read_text())
+        except (OSError, ValueError) as error:
+            raise DoorError(
+                f"{self._path} cannot be read: {error}. Write an object of host:port by notebook."
+            ) from error
+        if not isinstance(found, dict):
+            raise DoorError(f"{self._path} is no object. Write an object of host:port by notebook.")
+        address = found.get(str(seat.notebook))
+        return None if address is None else str(address)
+
+    def close(self) -> None:
+        """Nothing is open."""
