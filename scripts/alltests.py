@@ -40,7 +40,8 @@ class Part:
 
 NO_KUBERNETES = ("-m", "not nightly and not kubernetes")
 BROWSERS = (
-    "accounts", "browser", "headers", "hostile_pages", "keyboard", "pictures", "queue_drag", "signed_out", "silence",
+    "accounts", "browser", "headers", "hostile_pages", "keyboard", "notebook_proxy", "pictures", "queue_drag",
+    "signed_out", "silence",
 )  # fmt: skip
 # The longest first, and what waits for processes of its own beside what computes.
 LONG = (

@@ -165,6 +165,10 @@ class Client(ClusterClient):
             body["priority_class"] = priority_class
         return the_results(self._transport.send("POST", "/workloads:act", body=body, key=new_key()), Acted)
 
+    def connection(self, uid: str) -> Json:
+        """Where a notebook is reached: `address` in the cluster, `url` by a browser (None: no proxy), `is_ready`."""
+        return the_object(self._transport.send("GET", f"/notebooks/{part(uid)}/connect"))
+
     def extend(self, uid: str) -> Json:
         """Count a notebook's time without use from now on; return after how much of it it is parked."""
         return the_object(self._transport.send("POST", f"/notebooks/{part(uid)}/extend", key=new_key()))

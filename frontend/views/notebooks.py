@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads import notebooks
 from controlplane.queries.workloads import workloads as queries
+from controlplane.security.notebookkeys import TICKET_SECONDS
 from controlplane.services.errors import Refused
 from controlplane.services.workloads import bulkactions, idle
 from frontend.answers import answer, clock, hand, is_part, teams_for
@@ -78,8 +79,8 @@ def by_name(request: HttpRequest, team: str, name: str) -> HttpResponse:
 def enter(request: HttpRequest, uid: UUID) -> HttpResponse:
     """On to the notebook's own host, with what lets this session in there; one that does not run shows its page.
 
-    `to` is the path there. It is a page that leads there, and no redirect: our pages let a form, such as the one to sign
-    in, lead to no other host.
+    `to` is the path there. The answer is a page that leads there, and no redirect: our pages let no form, such as the one
+    to sign in, lead to another host.
     """
     w = queries.get(request.user, uid)
     if w is None or w.kind != "notebook":
@@ -89,7 +90,7 @@ def enter(request: HttpRequest, uid: UUID) -> HttpResponse:
     where = notebooks.entrance(w, request.user, request.session.session_key or "", request.GET.get("to", "/"))
     if where is None:
         return redirect("frontend:notebook", w.team.name, w.name)
-    response = render(request, "frontend/entering.html", {"w": w, "where": where, "seconds": notebooks.TICKET_SECONDS})
+    response = render(request, "frontend/entering.html", {"w": w, "where": where, "seconds": TICKET_SECONDS})
     response["Cache-Control"] = "no-store"
     return response
 

@@ -70,15 +70,18 @@ def open_(
         output.note(
             f"{workload.path} is {workload.phase}: it can be reached once it runs. `weft open --wait` waits for that."
         )
-    output.say(workload.address)
-    parts = urlsplit(workload.address)
+    address = workload.address
+    if workload.type == "notebook":
+        address = str(session.client.connection(workload.uid).get("url") or address)
+    output.say(address)
+    parts = urlsplit(address)
     is_inside = (parts.hostname or "").endswith(INSIDE)
     if is_inside:
         service, _, namespace = (parts.hostname or "").removesuffix(INSIDE).partition(".")
         command = f"kubectl -n {namespace} port-forward service/{service} {parts.port}"
         output.note(f"This address is inside the cluster. From here: {command}")
     if browser or (browser is None and not is_inside and output.is_terminal(output.stdout())):
-        typer.launch(workload.address)
+        typer.launch(address)
 
 
 def _watch_all(session: Session, team: str, form: Format) -> NoReturn:

@@ -215,9 +215,11 @@ class Connect(OfKind):
 
     @endpoint(answer=details.Connection, tag="notebooks", operation="read_notebook_connection")
     def get(self, request: Request, uid: UUID) -> Response:
-        """Tell where a notebook is reached inside the cluster, and whether it runs."""
+        """Tell where a notebook is reached inside the cluster and by a browser, and whether it runs."""
         workload = self.one(uid)
-        return Response({"address": rows.address(workload), "is_ready": workload.phase == Phase.RUNNING})
+        is_ready = workload.phase == Phase.RUNNING
+        found = {"address": rows.address(workload), "is_ready": is_ready, "url": notebooks.page(workload)}
+        return Response(found)
 
 
 class Activity(OfKind):

@@ -16,7 +16,7 @@ from controlplane.models import Placement, PlacementState, Workload
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads import workloads
 from controlplane.security import notebookkeys
-from controlplane.security.notebookkeys import TICKET, TICKET_SECONDS, Visit
+from controlplane.security.notebookkeys import TICKET, Visit
 from controlplane.security.sessions import digest_of
 from scheduler.model.workload import ENDED, Kind, Phase
 
@@ -98,6 +98,12 @@ def by_name(user: access.Person, team: str, name: str) -> Any:
 def has_entrance(workload: Any) -> bool:
     """Whether a member of its team gets to it through the proxy now."""
     return bool(settings.NOTEBOOK_URL) and workload.phase == Phase.RUNNING.value
+
+
+def page(workload: Any) -> str | None:
+    """Weft's page that leads to it through the proxy, and brings it back if it is parked; None: there is no proxy."""
+    has_page = bool(settings.NOTEBOOK_URL and settings.PUBLIC_URL) and Phase(workload.phase) not in ENDED
+    return f"{settings.PUBLIC_URL}/notebooks/{workload.pk}/enter" if has_page else None
 
 
 def entrance(workload: Any, user: Any, session_key: str, path: str) -> str | None:
