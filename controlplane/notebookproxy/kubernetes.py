@@ -1,13 +1,12 @@
-"""The port `Doors` over Kubernetes: the address of the notebook's pod. It only reads."""
+"""The port `Doors` over Kubernetes: the address of the notebook's pod. It lists pods, as what shows logs does."""
 
+from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, RefusedError
 from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.port import ClusterUnreachable, pod_name
 from controlplane.domain import addresses
 from controlplane.notebookproxy.doors import DoorError
 from controlplane.queries.workloads.visiting import Seat
-
-GONE = 404
 
 
 class KubernetesDoors:
@@ -18,17 +17,17 @@ class KubernetesDoors:
 
     def address(self, seat: Seat) -> str | None:
         """Of the pod of this attempt, once it has one."""
-        pod = pod_name(str(seat.notebook), seat.attempt, 0)
-        path = f"/api/v1/namespaces/{addresses.namespace(seat.team, self._prefix)}/pods/{pod}"
+        name = pod_name(str(seat.notebook), seat.attempt, 0)
+        path = f"/api/v1/namespaces/{addresses.namespace(seat.team, self._prefix)}/pods"
+        query = {"labelSelector": f"{names.WORKLOAD}={seat.notebook}"}
         try:
-            found = self._api.call(self._api.request("GET", path))
+            found = self._api.call(self._api.request("GET", path, query=query))["items"]
         except RefusedError as error:
-            if error.status == GONE:
-                return None
             raise DoorError(str(error)) from error
         except ClusterUnreachable as error:
             raise DoorError(f"The cluster does not answer: {error}") from error
-        host = str((found.get("status") or {}).get("podIP") or "")
+        pod = next((one for one in found if one["metadata"]["name"] == name), {})
+        host = str((pod.get("status") or {}).get("podIP") or "")
         return f"[{host}]:{seat.port}" if ":" in host else f"{host}:{seat.port}" if host else None
 
     def close(self) -> None:
