@@ -79,7 +79,7 @@ def by_name(request: HttpRequest, team: str, name: str) -> HttpResponse:
 def enter(request: HttpRequest, uid: UUID) -> HttpResponse:
     """On to the notebook's own host, with what lets this session in there; one that does not run shows its page.
 
-    `to` is the path there. The answer is a page that leads there, and no redirect: our pages let no form lead to another
+    `to` is the path there. It answers a page that leads there, and no redirect: our pages let no form lead to another
     host, and the one to sign in would.
     """
     w = queries.get(request.user, uid)
