@@ -166,7 +166,7 @@ class Client(ClusterClient):
         return the_results(self._transport.send("POST", "/workloads:act", body=body, key=new_key()), Acted)
 
     def connection(self, uid: str) -> Json:
-        """Where a notebook is reached: `address` in the cluster, `url` by a browser (None: no proxy), `is_ready`."""
+        """Where a notebook is reached: `address` in the cluster, `browser_url` by a browser; `is_ready`: it runs."""
         return the_object(self._transport.send("GET", f"/notebooks/{part(uid)}/connect"))
 
     def extend(self, uid: str) -> Json:

@@ -22,7 +22,7 @@ LONG = 20_000  # ms
 def place(transactional_db: None, tmp_path: Path, settings: Any) -> Iterator[tuple[str, Rig, Any]]:
     world = World().base()
     notebook = world.add(document("notebook", "plots", "nlp"), Phase.RUNNING)
-    with serving() as url, proxied(tmp_path, url) as rig:
+    with serving() as url, proxied(tmp_path, url, settings) as rig:
         rig.open(notebook.pk)
         yield url, rig, notebook
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import WSMsgType, web
-from django.conf import settings
 
 from controlplane.notebookproxy.app import Proxy, Site
 from controlplane.notebookproxy.doors import FileDoors
@@ -117,8 +116,8 @@ class Rig:
 
 
 @contextlib.contextmanager
-def proxied(folder: Path, weft: str, ask_seconds: float = 60.0) -> Iterator[Rig]:
-    """Both, with the settings that say where they are."""
+def proxied(folder: Path, weft: str, settings: Any, ask_seconds: float = 60.0) -> Iterator[Rig]:
+    """Both, with the settings of this test that say where they are."""
     lab, port, lab_port = Lab(), free_port(), free_port()
     file = folder / "notebooks.json"
     file.write_text("{}")

@@ -65,7 +65,7 @@ class Place:
 @pytest.fixture
 def place(transactional_db: None, tmp_path: Path, visit: SignedIn, settings: Any) -> Iterator[Place]:
     world = World().base()
-    with proxied(tmp_path, WEFT) as rig:
+    with proxied(tmp_path, WEFT, settings) as rig:
         notebook = world.add(document("notebook", "plots", "nlp"), Phase.RUNNING)
         rig.open(notebook.pk)
         yield Place(rig, notebook, visit)
@@ -232,8 +232,8 @@ def test_what_somebody_does_counts_as_use_and_what_a_page_asks_by_itself_does_no
         assert idle_since() is None
 
 
-def test_a_kernel_that_computes_counts_as_use(place: Place, tmp_path: Path) -> None:
-    with proxied(tmp_path, WEFT, ask_seconds=0.05) as rig:
+def test_a_kernel_that_computes_counts_as_use(place: Place, tmp_path: Path, settings: Any) -> None:
+    with proxied(tmp_path, WEFT, settings, ask_seconds=0.05) as rig:
         rig.open(place.notebook.pk)
         told(place.notebook, idle_since=7.0)
         rig.lab.kernels = [{"execution_state": "idle"}]
@@ -242,3 +242,14 @@ def test_a_kernel_that_computes_counts_as_use(place: Place, tmp_path: Path) -> N
         rig.lab.kernels = [{"execution_state": "idle"}, {"execution_state": "busy"}]
         wait_until(lambda: Workload.objects.get(pk=place.notebook.pk).idle_since is None, "its use", 20)
     assert rig.lab.asked[-1][2]["authorization"] == f"token {notebookkeys.token(place.notebook.pk)}"
+
+
+def test_rest_names_the_page_that_leads_to_it_and_its_pods_have_the_token(place: Place) -> None:
+    found = place.visit("mel").get(f"/api/v1/notebooks/{place.notebook.pk}/connect").json()
+    assert found["browser_url"] == f"{WEFT}/notebooks/{place.notebook.pk}/enter"
+    spec = notebookkeys.with_token(place.notebook.spec, place.notebook.pk)
+    assert spec["env"] == {"JUPYTER_TOKEN": notebookkeys.token(place.notebook.pk)}
+    own = {**place.notebook.spec, "secrets": [{"env": "JUPYTER_TOKEN", "name": "mine", "key": "token"}]}
+    assert notebookkeys.with_token(own, place.notebook.pk) == own
+    training = {**place.notebook.spec, "type": "training"}
+    assert notebookkeys.with_token(training, place.notebook.pk) == training

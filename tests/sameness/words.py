@@ -72,7 +72,7 @@ ADDED = (  # keys of answers that features since then have added
     "burn_rates", "surplus_after_seconds", "revision", "surge", "rollout", "health",
     "standby", "awake", "asleep", "asleep_at", "is_lent", "lent", "lender", "lenders", "lend_after_seconds", "sleep",
     "native", "raised_limit", "max_limit", "reallocation", "slow_worker", "changed_by_weft", "notebook_park_minutes",
-    "notebook_max_milli", "notebook_extend",
+    "notebook_max_milli", "notebook_extend", "browser_url",
     "restart",
     "harvest", "asynchronous",
     "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",

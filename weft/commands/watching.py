@@ -72,7 +72,7 @@ def open_(
         )
     address = workload.address
     if workload.type == "notebook":
-        address = str(session.client.connection(workload.uid).get("url") or address)
+        address = str(session.client.connection(workload.uid).get("browser_url") or address)
     output.say(address)
     parts = urlsplit(address)
     is_inside = (parts.hostname or "").endswith(INSIDE)

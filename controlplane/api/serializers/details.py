@@ -219,7 +219,7 @@ class Connection(Answer):
 
     address = s.CharField(allow_null=True)
     is_ready = s.BooleanField(help_text="Whether it runs now.")
-    url = s.CharField(allow_null=True, help_text="To open in a browser, through the proxy; null: there is none.")
+    browser_url = s.CharField(allow_null=True, help_text="A page that opens it, by the proxy; null: there is none.")
 
 
 class Activity(Answer):

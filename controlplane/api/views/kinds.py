@@ -218,7 +218,7 @@ class Connect(OfKind):
         """Tell where a notebook is reached inside the cluster and by a browser, and whether it runs."""
         workload = self.one(uid)
         is_ready = workload.phase == Phase.RUNNING
-        found = {"address": rows.address(workload), "is_ready": is_ready, "url": notebooks.page(workload)}
+        found = {"address": rows.address(workload), "is_ready": is_ready, "browser_url": notebooks.page(workload)}
         return Response(found)
 
 

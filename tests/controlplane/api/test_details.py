@@ -254,7 +254,7 @@ def test_a_notebook_tells_its_address_and_when_it_is_parked(api: People) -> None
     body = {"name": "explore", "team": "red", "resources": {"gpus": 1}, "idle": {"park_after": "30m"}}
     uid = body_of(api.member.post("/notebooks", body), 201)["uid"]
     found = body_of(api.viewer.get(f"/notebooks/{uid}/connect"))
-    assert found == {"address": "http://explore.weft-red.svc:8888", "is_ready": False}
+    assert found == {"address": "http://explore.weft-red.svc:8888", "is_ready": False, "browser_url": None}
     Workload.objects.filter(pk=uid).update(phase="Running", started_at=START, idle_since=START + 60)
     assert body_of(api.viewer.get(f"/notebooks/{uid}/activity")) == {
         "idle_since": "2026-01-01T00:01:00Z",
