@@ -13,11 +13,11 @@ from controlplane.cluster.port import ClusterUnreachable
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import sla
 from controlplane.queries.scheduling import cluster
-from controlplane.queries.workloads import diagnosis, experiments, measured, standby
+from controlplane.queries.workloads import diagnosis, experiments, measured, scalingcurve, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.workloadrows import starts_after
 from controlplane.services.workloads.samples import PERIOD as SAMPLE_SECONDS
-from frontend import answers, charts, forms, suggestions, trainingwords, words
+from frontend import answers, charts, forms, scalingdrawing, suggestions, trainingwords, words
 from scheduler.model.workload import ENDED, WAITING, Kind, Phase
 
 TABS = (
@@ -229,6 +229,7 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
         ],
         "levels": [(title, part) for title, part in told if part is not None],
         "slow": diagnosis.slow_worker(w, found),
+        "curve": scalingdrawing.drawn(scalingcurve.of(w), workers=w.workers),
     } | tried
 
 

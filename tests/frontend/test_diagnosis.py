@@ -1,11 +1,12 @@
 """The page of a training says what slows it, what would make it faster, and what was tried."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from autoscaler.bottleneck.detect import Diagnosis, Evidence
 from autoscaler.bottleneck.window import Bottleneck, Levels
 from autoscaler.reallocate.course import Course
 from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.observation import Observation
 from controlplane.domain import coursestate, diagnosisstate
 from controlplane.domain.coursestate import Kept
 from controlplane.models import Experiment, TrainingDiagnosis, TrainingStart, Workload
@@ -51,6 +52,13 @@ def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
         "Take the newest",
     ):
         assert said in page
+    assert "With other numbers of workers" not in page  # no steps of twelve looks yet
+    steps = tuple(Observation(Allocation((n,), n, 1, 1.0), 1.0 + 0.1 * n) for n in (1, 2))
+    TrainingDiagnosis.objects.update(course=coursestate.plain(replace(kept, course=Course(before, seen=steps))))
+    page = visit("mel").get(at).content.decode()
+    assert "With other numbers of workers" in page
+    assert 'aria-label="Speed with so many workers: 1: 1.00 x, 2: 1.' in page
+    assert "2 workers: 1." in page and "measured 1.83 x" in page
     assert "Take the newest" not in visit("vic").get(at).content.decode()
     asked = visit("mel").get(f"/workloads/{w.pk}/take-back").content.decode()
     assert "Each worker gets 1 core again" in asked

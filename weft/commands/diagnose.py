@@ -44,6 +44,14 @@ SLOW = (
 )
 
 
+CURVE = (
+    Column("WORKERS", lambda row: str(row["workers"]), right=True),
+    Column("SPEED", lambda row: f"{row['speed']:.2f} x", right=True),
+    Column("95 %", lambda row: f"{row['low']:.2f} to {row['high']:.2f}", right=True),
+    Column("MEASURED", lambda row: "-" if row["measured"] is None else f"{row['measured']:.2f} x", right=True),
+)
+
+
 class Mode(StrEnum):
     """What is done where it is known what makes trainings faster."""
 
@@ -73,6 +81,8 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     levels = [(told, f"{parts[one]:.0%}") for one, told in LEVELS.items() if parts.get(one) is not None]
     if levels:
         output.say("\n" + output.pairs(levels))
+    if curve := found.get("scaling_curve"):
+        output.say("\n" + output.table(curve, CURVE, form))
     if known := found.get("restart"):
         output.say(f"\n{_restart(known)}")
     _say(tried, form)

@@ -114,6 +114,16 @@ class RestartCost(Answer):
     lent = s.IntegerField(help_text="Of those of other trainings like it.")
 
 
+class ScalingPoint(Answer):
+    """How fast a training would be with so many workers, as a multiple of its speed now, by the steps seen."""
+
+    workers = s.IntegerField()
+    speed = s.FloatField()
+    low = s.FloatField(help_text="Of 95 %.")
+    high = s.FloatField(help_text="Of 95 %.")
+    measured = s.FloatField(allow_null=True, help_text="Of the steps with so many workers; null: there were none.")
+
+
 class Diagnosis(Answer):
     """What slows a training's present attempt, with the evidence, the strongest first."""
 
@@ -128,6 +138,7 @@ class Diagnosis(Answer):
     levels = DiagnosisLevels(allow_null=True)
     slow_worker = SlowWorker(allow_null=True, help_text="With the bottleneck straggler.")
     restart = RestartCost()
+    scaling_curve = ScalingPoint(many=True, help_text="Ascending; empty before its steps were seen for twelve looks.")
 
 
 class TrainingAllocation(Answer):

@@ -11,6 +11,7 @@ from autoscaler.reallocate.restarts import Learned
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Placement, TrainingDiagnosis, Workload, restarts
+from controlplane.queries.workloads import scalingcurve
 
 SILENT = "Its program reports no steps, so it is not known what slows it. See docs/reporter.md."
 LEVELS = ("cpu", "throttled", "disk", "nic", "server_cpu", "gpu")
@@ -46,9 +47,10 @@ def restart(workload: Workload) -> Learned:
 
 
 def shown(workload: Workload) -> dict[str, Any]:
-    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. Three or four queries."""
+    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. Four to seven queries."""
     known = of(workload)
     answer: dict[str, Any] = {"uid": str(workload.pk), "attempt": workload.attempt}
+    answer["scaling_curve"] = scalingcurve.rows(workload)
     costs = restart(workload)
     answer["restart"] = {
         "seconds": round(costs.seconds, 1),

@@ -1,0 +1,63 @@
+"""How fast a training would be with other numbers of workers: its scaling curve, with what is not known of it.
+
+Source: the model of steps (fit.py), read at allocations that differ in their workers alone.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.estimate import gains
+from autoscaler.throughput.fit import fit
+from autoscaler.throughput.observation import Observation
+
+SURE = 1.96  # deviations around an estimate: 95 of 100
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Speed with so many workers, as a multiple of the speed now: examples/s. low, high: 95 %.
+
+    measured: of the steps seen with so many workers; None: there were none.
+    """
+
+    workers: int
+    speed: float
+    low: float
+    high: float
+    measured: float | None
+
+
+def curve(seen: Sequence[Observation], now: Allocation, counts: Iterable[int], of_node: int) -> tuple[Point, ...]:
+    """A point for each number of workers, ascending; none before a step was seen.
+
+    of_node: GPUs of one of its nodes, onto which workers are packed.
+    """
+    own = [one for one in seen if not one.is_lent]
+    if not own:
+        return ()
+    others = [packed(now, count, of_node) for count in sorted({*counts, now.workers})]
+    base = _rate(own, now.workers)
+    found = []
+    for other, gain in zip(others, gains(fit(seen), now, others), strict=True):
+        rate, around = _rate(own, other.workers), SURE * gain.error
+        low, speed, high = (math.exp(gain.value + off) for off in (-around, 0.0, around))
+        found.append(Point(other.workers, speed, low, high, rate / base if rate and base else None))
+    return tuple(found)
+
+
+def packed(now: Allocation, workers: int, of_node: int) -> Allocation:
+    """The allocation with so many workers, as now but for them: on as few nodes as hold them."""
+    if workers == now.workers:
+        return now
+    each = max(1, of_node // now.of_worker)
+    full, rest = divmod(workers, each)
+    on = [each * now.of_worker] * full + ([rest * now.of_worker] if rest else [])
+    return replace(now, gpus=tuple(on), workers=workers, servers=min(now.servers, workers) if now.servers else 0)
+
+
+def _rate(seen: Iterable[Observation], workers: int) -> float | None:
+    """Examples/s in the steps with so many workers, the newest allocation's; None: none was seen."""
+    rates = [one.allocation.examples / one.step for one in seen if one.allocation.workers == workers]
+    return rates[-1] if rates else None

@@ -1,0 +1,72 @@
+"""A training's scaling curve as a figure: workers along the bottom, doubling at equal distances, speed upwards."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from autoscaler.throughput.curve import Point
+from frontend.drawing import EMPTY
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 200, 44, 24, 10, 12  # user units
+LINES = 4  # across, at most
+
+
+def drawn(points: Sequence[Point], *, workers: int) -> SafeString:
+    """The curve with its band, a ring for what was measured, and a mark at the workers that it has; empty for none."""
+    if len(points) < 2:
+        return EMPTY
+    most = 1.05 * max(min(one.high, 2 * one.speed) for one in points)
+    first, last = math.log2(points[0].workers), math.log2(points[-1].workers)
+
+    def x(count: float) -> float:
+        return round(LEFT + (math.log2(count) - first) / (last - first) * (WIDTH - LEFT - RIGHT), 1)
+
+    def y(speed: float) -> float:
+        return round(HEIGHT - BOTTOM - min(speed, most) / most * (HEIGHT - BOTTOM - TOP), 1)
+
+    band = " ".join(f"{x(p.workers)},{y(p.high)}" for p in points)
+    band += " " + " ".join(f"{x(p.workers)},{y(p.low)}" for p in reversed(points))
+    parts = [
+        _across(most, y),
+        format_html('<polygon class="band" points="{}"/>', band),
+        format_html('<polyline class="line" points="{}"/>', " ".join(f"{x(p.workers)},{y(p.speed)}" for p in points)),
+        _now(x(workers)) if points[0].workers <= workers <= points[-1].workers else EMPTY,
+        format_html_join(
+            "", '<g><circle class="{}" cx="{}" cy="{}" r="4"/><title>{}</title></g>',
+            (("seen" if p.measured else "dot", x(p.workers), y(p.measured or p.speed), _told(p)) for p in points),
+        ),
+        format_html_join(
+            "", '<text x="{}" y="{}" text-anchor="middle">{}</text>',
+            ((x(p.workers), HEIGHT - 6, p.workers) for p in _spread(points)),
+        ),
+    ]  # fmt: skip
+    told = ", ".join(f"{p.workers}: {p.speed:.2f} x" for p in points)
+    return format_html(
+        '<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="Speed with so many workers: {}">{}</svg>',
+        WIDTH, HEIGHT, told, format_html_join("", "{}", ((part,) for part in parts)),
+    )  # fmt: skip
+
+
+def _across(most: float, y: Callable[[float], float]) -> SafeString:
+    step = next(one for one in (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if most / one <= LINES)
+    marks = [step * number for number in range(1, int(most / step) + 1)]
+    return format_html_join(
+        "", '<path class="grid" d="M{} {}H{}"/><text x="{}" y="{}" text-anchor="end">{} x</text>',
+        ((LEFT, y(one), WIDTH - RIGHT, LEFT - 6, y(one) + 4, f"{one:g}") for one in marks),
+    )  # fmt: skip
+
+
+def _now(at: float) -> SafeString:
+    return format_html('<path class="now" d="M{} {}V{}"/>', at, TOP, HEIGHT - BOTTOM)
+
+
+def _spread(points: Sequence[Point]) -> list[Point]:
+    """Those whose numbers have room below: powers of two, and the ends."""
+    return [p for p in points if p in (points[0], points[-1]) or p.workers & (p.workers - 1) == 0]
+
+
+def _told(point: Point) -> str:
+    measured = f", measured {point.measured:.2f} x" if point.measured else ""
+    return f"{point.workers} workers: {point.speed:.2f} x, {point.low:.2f} to {point.high:.2f}{measured}"
