@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from controlplane.jobspec.jobfile import GATEWAY, OBJECTIVE, P95_LATENCY
+from controlplane.jobspec.jobfile import AUTO, GATEWAY, OBJECTIVE, P95_LATENCY
 from controlplane.jobspec.scaling import PACK
 from controlplane.jobspec.shapes import Faults
 from controlplane.lifecycle.canaries import WHOLE
@@ -31,7 +31,7 @@ ROLLED = ("weight", "steps", "step_minutes")  # of a job file's rollout: how req
 WEIGHT = "rollout.weight"
 SPREAD = "replicas.spread"
 FIELDS = (IMAGE, ENV, *(f"rollout.{name}" for name in ROLLED), *PROMISED, *QUEUED, *STANDBY, SPREAD)
-LATENCY = "objective.p95_latency"
+LATENCY, STANDING_BY = "objective.p95_latency", "standby"
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -97,7 +97,7 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
         ],
         "action_url": reverse("frontend:change_service", args=[w.pk]),
         "price_url": reverse("frontend:service_price", args=[w.pk]),
-        "price_of": f"#f-{FormField(LATENCY, '', '', '').id}",
+        "price_of": [f"#f-{FormField(path, '', '', '').id}" for path in (LATENCY, STANDING_BY)],
     }
 
 
@@ -106,6 +106,14 @@ def latency(text: str) -> float | None:
     faults = Faults()
     seconds = P95_LATENCY.read(text.strip(), LATENCY, faults)
     return None if faults.errors else seconds
+
+
+def replicas_on_standby(text: str, w: Any) -> int:
+    """How many replicas a person has typed that are to stand by: those of now where that is no number of them."""
+    found = forms.document(Kind.INFERENCE, {STANDING_BY: text}).get(STANDING_BY, 0)
+    if found == AUTO:
+        return int(w.workers_max - w.workers_min)
+    return found if isinstance(found, int) and found >= 0 else int(w.standby)
 
 
 def costs(now: Costs | None, asked: Costs | None, most: int) -> str:

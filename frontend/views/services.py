@@ -175,11 +175,13 @@ def _traffic(request: HttpRequest, w: Any) -> dict[str, Any]:
 @login_required
 @require_GET
 def price(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """What the latency that stands in the form would cost, beside what the present one does."""
+    """What the latency and the standby that stand in the form would cost, beside what the present ones do."""
     w = _service(request, uid)
     asked = revising.latency(request.GET.get(revising.LATENCY, ""))
-    now, other = objectiveprice.costs(w, clock(request).now, asked)
-    return render(request, "frontend/parts/price.html", {"sentence": revising.costs(now, other, w.workers_max)})
+    waiting = revising.replicas_on_standby(request.GET.get(revising.STANDING_BY, ""), w)
+    now, other = objectiveprice.costs(w, clock(request).now, asked, waiting)
+    told = (revising.costs(now, other, w.workers_max), standby.price(w.workers_max, w.workers_min, waiting))
+    return render(request, "frontend/parts/price.html", {"sentence": " ".join(one for one in told if one)})
 
 
 @login_required

@@ -18,8 +18,8 @@ NOT_RUN: Mapping[str, str] = {
     r"manage\.py reproduce (training|dragon|nearchus)( .*)?": (
         "measures for a quarter of an hour; tests/mix and test_reproduce_nearchus.py draw made-up results"
     ),
-    r"manage\.py (activator|admission|leave)( .*)?": (
-        "serves until it is ended, or takes Weft out of a namespace; tests/activator and tests/adopted run them"
+    r"manage\.py (activator|admission|leave|notebook_proxy)( .*)?": (
+        "serves until it is ended, or leaves a namespace; tests/activator, tests/adopted, tests/notebookproxy run them"
     ),
     r"pip install .*": "needs a package index; test_distributions.py builds both wheels and runs what is in them",
     r"(make|manage\.py) (benchmark|figures) ?(.*NAME=\S+|MEASURE=1|[a-z-]+)": (

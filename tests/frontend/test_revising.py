@@ -138,6 +138,20 @@ def test_the_form_says_where_weights_wait_and_over_what_replicas_are_spread(crow
     assert (fresh(chat).spread, fresh(chat).offloads) == ("", False)
 
 
+def test_the_form_says_what_standby_would_cost_before_it_is_saved(crowd: People) -> None:
+    chat = crowd.world.submit("chat", kind="inference", replicas={"min": 1, "max": 4}, resources={"gpus": 1})
+    client = signed_in(crowd.admin)
+    question = client.get(f"/services/{chat.pk}/change").content.decode()
+    assert "input changed delay:400ms from:#f-standby" in question
+
+    def told(text: str) -> str:
+        return str(client.get(f"/services/{chat.pk}/price", {"standby": text}).content.decode())
+
+    assert "Standby holds up to 2 GPUs, 48 GPU hours a day." in told("2")
+    assert "Standby holds up to 3 GPUs, 72 GPU hours a day." in told("auto")
+    assert "Standby" not in told("") + told("0") + told("many")
+
+
 def test_the_form_begins_a_canary_which_the_slider_weighs_and_a_hundred_promotes(crowd: People, chat: Workload) -> None:
     client, at = signed_in(crowd.admin), f"/services/{chat.pk}"
     fields = {f.path: f.value for f in client.get(f"{at}/change").context["fields"]}

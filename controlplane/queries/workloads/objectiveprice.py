@@ -29,8 +29,13 @@ class Costs:
         return None if self.price is None else self.price.mean * HOURS * self.milli / WHOLE
 
 
-def costs(w: Workload, at: float, p95_seconds: float | None = None) -> tuple[Costs | None, Costs | None]:
-    """What its objective costs, and what this latency would; None where there is neither. Five queries."""
+def costs(
+    w: Workload, at: float, p95_seconds: float | None = None, standby: int | None = None
+) -> tuple[Costs | None, Costs | None]:
+    """What its objective costs, and what this latency would with so many on standby (None: as now). Five queries.
+
+    None where there is neither.
+    """
     if w.kind != Kind.INFERENCE.value:
         return None, None
     objective = sla.objective(w.spec)
@@ -40,15 +45,15 @@ def costs(w: Workload, at: float, p95_seconds: float | None = None) -> tuple[Cos
     settings = policies.scaling()
     start = scaling.starts([w.pk]).get(str(w.pk)) or settings.start_seconds
 
-    def of(latency: float | None) -> Costs | None:
+    def of(latency: float | None, standby: int) -> Costs | None:
         if latency is None:
             return None
-        constants = settings.constants(has_standby=w.standby > 0)
+        constants = settings.constants(has_standby=standby > 0)
         terms = Terms(latency, start, constants, objective.get("availability", AVAILABILITY))
-        found = price(state.learned, rates, terms, w.workers_min, w.workers_max, w.standby) if state else None
+        found = price(state.learned, rates, terms, w.workers_min, w.workers_max, standby) if state else None
         return Costs(latency, found, w.share_guarantee or w.gpus * WHOLE)
 
-    return of(now), of(p95_seconds)
+    return of(now, w.standby), of(p95_seconds, w.standby if standby is None else standby)
 
 
 def row(of: Costs | None) -> dict[str, Any] | None:
