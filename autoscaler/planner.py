@@ -1,4 +1,4 @@
-"""The planner of elastic trainings, for whoever drives it: our own loops, a simulator of ours or of others.
+"""The planner of elastic trainings, for whoever drives it: a simulator of ours or of others; no loop of ours does yet.
 
     planner = Planner([{"id": ("t4", 0), "gpu_type": "t4", "gpus": 4}])
     plan = planner.plan(now, jobs, current)

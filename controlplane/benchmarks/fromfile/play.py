@@ -85,7 +85,7 @@ def one(experiment: Experiment, data: Path, policy: str, seed: int) -> Played:
 
 
 def setting(experiment: Experiment, policy: str) -> Setting:
-    """How a policy of the file is played: Weft's by the production planner."""
+    """How a policy of the file is played: Weft's by its planner."""
     if policy != WEFT:
         return SETTINGS[THEIRS[policy]]
     ours = SETTINGS[FIXED]
