@@ -252,7 +252,7 @@ class Gang:
         done = Workload.objects.filter(pk=self._workload, phase="Succeeded")
         self._bench.until(lambda: not self._bench.is_running(self._workload) and done.exists(), "the gang to end")
         steps = self._steps()
-        total = sum(step * sum(rank + 1 for rank in ranks) for _, step, ranks, _, _ in steps)
+        total = sum(step * sum(rank + 1 for rank in ranks) for _, step, ranks, *_ in steps)
         if [step for _, step, *_ in steps] != list(range(1, len(steps) + 1)) or steps[-1][4] != total:
             raise BenchmarkError(f"The gang's sum is {steps[-1][4]} after {len(steps)} steps, not {total}.")
 

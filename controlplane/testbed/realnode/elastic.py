@@ -1,18 +1,20 @@
-"""An elastic training for benchmarks: run in a container as `python3 -c SOURCE FOLDER MIB HOW`, so it imports no module
-of ours.
+"""An elastic training for tests and benchmarks: run in a container as `python3 -c SOURCE FOLDER MIB HOW`, so it imports
+no module of ours.
 
-Each worker holds MIB of state. In each step all add what they have computed to one sum (all-reduce, by the worker of
-rank 0, which the others reach over the pod network). One that comes later gets the sum so far and takes part from the
-next step on. At SIGTERM a worker takes part in the step that has begun, and leaves; the rest go on without it. HOW is
-`leave`: it ends at once; or `save`: it writes its state to FOLDER first, and has it on the disk. One that ends without
-a word is left out, and the step is done again. Rank 0 writes a line to FOLDER/steps for each step: when it was done,
-its number, the ranks that took part, how often it was begun again, and the sum. It ends all once there is a
-FOLDER/enough.
+Each worker holds MIB of state. It fits a line by data parallel gradient descent: in each step all workers send the
+gradient of their own rows and a number, and get the weights and the sum of the numbers (all-reduce, by the worker of
+rank 0, which the others reach over the pod network). One that comes later gets both as they are and takes part from
+the next step on. At SIGTERM a worker takes part in the step that has begun, and leaves; the rest go on without it.
+HOW is `leave`: it ends at once; or `save`: it writes its state to FOLDER first, and has it on the disk. One that ends
+without a word is left out, and the step is done again. Rank 0 writes a line to FOLDER/steps for each step: when it
+was done, its number, the ranks that took part, how often it was begun again, the sum, and the loss before it on rows
+that no worker learns from. It ends all once there is a FOLDER/enough.
 """
 
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -24,7 +26,37 @@ STEP_SECONDS = 0.05
 TRIES, PAUSE = 600, 0.1  # the first worker's name is known only once it has started
 MIB = 2**20
 
+TRUTH = (3.0, -2.0, 1.0, 0.5)  # the weights to be found
+ROWS, NOISE, RATE = 64, 0.1, 0.02
+HELD_OUT = -1  # as if a rank's: what the loss is taken on
+
 Peers = dict[int, IO[str]]  # by rank
+Weights = list[float]
+Row = tuple[Weights, float]
+
+
+def rows(rank: int) -> list[Row]:
+    """What this worker learns from."""
+    draw = random.Random(rank)  # noqa: S311 - rows, no secrets
+    inputs = [[draw.uniform(-1.0, 1.0) for _ in TRUTH] for _ in range(ROWS)]
+    return [(x, sum(a * b for a, b in zip(TRUTH, x, strict=True)) + draw.gauss(0.0, NOISE)) for x in inputs]
+
+
+def missed(weights: Weights, row: Row) -> float:
+    """By how much."""
+    return sum(a * b for a, b in zip(weights, row[0], strict=True)) - row[1]
+
+
+def gradient(weights: Weights, mine: list[Row]) -> Weights:
+    """Of the mean square over these rows."""
+    off = [missed(weights, row) for row in mine]
+    return [2.0 * sum(o * row[0][i] for o, row in zip(off, mine, strict=True)) / len(mine) for i in range(len(TRUTH))]
+
+
+def loss(weights: Weights) -> float:
+    """The mean square over rows that no worker learns from."""
+    held_out = rows(HELD_OUT)
+    return sum(missed(weights, row) ** 2 for row in held_out) / len(held_out)
 
 
 def main(folder: Path, mib: int, how: str) -> None:
@@ -43,10 +75,11 @@ def lead(folder: Path, port: int, size: int, told: list[float]) -> None:
     """Have all do one step after the other; it begins once so many workers are there."""
     peers: Peers = {}
     server, step, total, is_over = socket.create_server(("", port)), 0, 0, False
+    weights, mine = [0.0] * len(TRUTH), rows(0)
     server.setblocking(False)
     with (folder / "steps").open("a") as steps:
         while not is_over:
-            welcome(server, peers, step, total)
+            welcome(server, peers, step, total, weights)
             if not step and len(peers) + 1 < size:
                 time.sleep(PAUSE)
                 continue
@@ -55,19 +88,22 @@ def lead(folder: Path, port: int, size: int, told: list[float]) -> None:
             time.sleep(STEP_SECONDS)
             while (values := collect(peers)) is None:
                 again += 1
-                tell(peers, None, False)
+                tell(peers, None, False, weights)
                 time.sleep(STEP_SECONDS)
-            total += (added := step + sum(value for value, _ in values.values()))
-            tell(peers, added, is_over)
-            steps.write(json.dumps([time.time(), step, [0, *sorted(values)], again, total]) + "\n")
+            total += (added := step + sum(value for value, *_ in values.values()))
+            before = loss(weights)
+            theirs = [gradient(weights, mine), *(one for *_, one in values.values())]
+            weights = [w - RATE * sum(one[i] for one in theirs) / len(theirs) for i, w in enumerate(weights)]
+            tell(peers, added, is_over, weights)
+            steps.write(json.dumps([time.time(), step, [0, *sorted(values)], again, total, before]) + "\n")
             steps.flush()
-            for rank, (_, leaves) in values.items():
+            for rank, (_, leaves, _) in values.items():
                 if leaves:
                     peers.pop(rank).close()
 
 
-def welcome(server: socket.socket, peers: Peers, step: int, total: int) -> None:
-    """Take in the workers that have come, and tell them what is summed so far."""
+def welcome(server: socket.socket, peers: Peers, step: int, total: int, weights: Weights) -> None:
+    """Take in the workers that have come, and tell them what is summed and learned so far."""
     while True:
         try:
             one, _ = server.accept()
@@ -78,20 +114,20 @@ def welcome(server: socket.socket, peers: Peers, step: int, total: int) -> None:
         one.close()  # the file keeps it open
         try:
             rank = int(peer.readline())
-            print(json.dumps([step, total]), file=peer, flush=True)
+            print(json.dumps([step, total, weights]), file=peer, flush=True)
         except (OSError, ValueError):  # it has ended already
             continue
         peers[rank] = peer
 
 
-def collect(peers: Peers) -> dict[int, tuple[int, bool]] | None:
-    """What each has computed, and whether it leaves; None: one ended without a word, and is left out."""
-    values: dict[int, tuple[int, bool]] = {}
+def collect(peers: Peers) -> dict[int, tuple[int, bool, Weights]] | None:
+    """What each has computed, whether it leaves, its gradient; None: one ended without a word, and is left out."""
+    values: dict[int, tuple[int, bool, Weights]] = {}
     lost = []
     for rank, peer in peers.items():
         try:
-            value, leaves = json.loads(peer.readline())
-            values[rank] = value, leaves
+            value, leaves, slope = json.loads(peer.readline())
+            values[rank] = value, leaves, slope
         except (OSError, ValueError):
             lost.append(rank)
     for rank in lost:
@@ -99,23 +135,24 @@ def collect(peers: Peers) -> dict[int, tuple[int, bool]] | None:
     return None if lost else values
 
 
-def tell(peers: Peers, added: int | None, is_over: bool) -> None:
-    """The sum to all, or that the step is done again; one that cannot be told is found by `collect`."""
+def tell(peers: Peers, added: int | None, is_over: bool, weights: Weights) -> None:
+    """Sum and weights to all, or that the step is done again; one that cannot be told is found by `collect`."""
     for peer in peers.values():
         with contextlib.suppress(OSError):
-            print(json.dumps([added, is_over]), file=peer, flush=True)
+            print(json.dumps([added, is_over, weights]), file=peer, flush=True)
 
 
 def follow(rank: int, first: tuple[str, int], told: list[float]) -> bool:
     """Take part until all is over (false) or this one is to leave."""
     hub = reach(first)
     print(rank, file=hub, flush=True)
-    step, _ = json.loads(hub.readline())
+    mine = rows(rank)
+    step, _, weights = json.loads(hub.readline())
     while True:
         time.sleep(STEP_SECONDS)
         leaves = bool(told)
-        print(json.dumps([(step + 1) * (rank + 1), leaves]), file=hub, flush=True)
-        added, is_over = json.loads(hub.readline())
+        print(json.dumps([(step + 1) * (rank + 1), leaves, gradient(weights, mine)]), file=hub, flush=True)
+        added, is_over, weights = json.loads(hub.readline())
         step += added is not None
         if is_over or (leaves and added is not None):
             return leaves
