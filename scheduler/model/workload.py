@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from gpushare.gpu import WHOLE, Share
+from gpushare.gpu import NO_LABELS, WHOLE, Labels, Share
 
 
 class Kind(StrEnum):
@@ -106,6 +106,16 @@ class ResourceRequest:
     def on_device(self) -> tuple[int, int]:
         """Milli-GPU and MiB that one worker takes of each device it holds; a whole one is shared with nothing."""
         return (self.share.guarantee, self.share.memory) if self.share else (WHOLE, 0)
+
+    @property
+    def labels(self) -> Labels:
+        """What it says of those beside its share; none without one."""
+        return self.share.labels if self.share else NO_LABELS
+
+    @property
+    def is_on_one_device(self) -> bool:
+        """Whether all workers that ask this go on one device: their shares have an affinity."""
+        return bool(self.share and self.share.labels.affinity)
 
     @property
     def min_memory(self) -> int:
