@@ -1,7 +1,11 @@
 """A share of a GPU as a part of the job file: its size, and the labels by which it lies beside others or alone."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from controlplane.jobspec import quantities
 from controlplane.jobspec.shapes import REQUIRED, Field, Quantity, Record, Shape, Text
+from gpushare.gpu import Labels, Share
 
 LABEL_TEXT = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 LABEL_FIX = "Use letters, digits, `.`, _ and -, beginning and ending with a letter or digit."
@@ -40,3 +44,9 @@ SHARE_OF_SERVICE = Record(
         Field("max_limit", _share("1.0"), "Up to what limit is raised before another replica starts; limit if absent."),
     )
 )
+
+
+def share_of(values: Mapping[str, Any]) -> Share:
+    """The share that a job file's values ask for; one of a role's has no labels."""
+    labels = Labels(*(values.get(label.name) or "" for label in SHARE_LABELS))
+    return Share(values["guarantee"], values["limit"] or values["guarantee"], values["memory"], labels)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from controlplane.jobspec import counts, gpushares, jobfile, jobrules, quantities
 from controlplane.jobspec.scaling import HOST, is_native
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
-from gpushare.gpu import Labels, Share
 from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
 
 __all__ = [
@@ -387,18 +386,12 @@ def _ask(asked: Mapping[str, Any]) -> ResourceRequest:
     share = asked["gpu_share"]
     return ResourceRequest(
         gpus=asked["gpus"] or 0,
-        share=share and _share(share),
+        share=share and gpushares.share_of(share),
         gpu_memory=asked["gpu_memory"] or 0,
         cpu_milli=asked["cpu"],
         memory=asked["memory"],
         models=asked["gpu_model"] or (),
     )
-
-
-def _share(share: Mapping[str, Any]) -> Share:
-    """One of a role's has no labels."""
-    labels = Labels(*(share.get(label.name) or "" for label in gpushares.SHARE_LABELS))
-    return Share(share["guarantee"], share["limit"] or share["guarantee"], share["memory"], labels)
 
 
 def _levels(topology: Mapping[str, str] | None) -> Topology:

@@ -55,7 +55,7 @@ def gathered(ask: ResourceRequest, room: Ints, part_of: Ints, count: int) -> Int
 
     room: of each piece; part_of: the part that it is in, of the same shape.
     """
-    if not ask.is_on_one_device:
+    if not ask.labels.affinity:
         return np.bincount(part_of, room, count).astype(np.int64)
     most = np.zeros(count, dtype=np.int64)
     np.maximum.at(most, part_of, room)
@@ -64,7 +64,7 @@ def gathered(ask: ResourceRequest, room: Ints, part_of: Ints, count: int) -> Int
 
 def in_all(ask: ResourceRequest, nodes: Ints) -> int:
     """How many workers all nodes take together; nodes is `per_node`."""
-    return int(nodes.max(initial=0) if ask.is_on_one_device else nodes.sum())
+    return int(nodes.max(initial=0) if ask.labels.affinity else nodes.sum())
 
 
 def allowed_nodes(inventory: Inventory, ask: ResourceRequest, flavor: Flavor | None) -> Bools:
@@ -295,7 +295,7 @@ def _too_big(inventory: Inventory, workload: Workload, count: int) -> Refusal:
 
 def labels_text(ask: ResourceRequest) -> str:
     """What its labels ask of several workers, to follow `ask_text`; nothing without such labels."""
-    if ask.is_on_one_device:
+    if ask.labels.affinity:
         return f" on one GPU (affinity {ask.labels.affinity})"
     apart = ask.labels.anti_affinity
     return f", each on another GPU (anti-affinity {apart})" if apart else ""

@@ -148,7 +148,7 @@ def _loose_shares(
     count = min(goal.most, in_all(workload.ask, nodes))
     if count < goal.least:
         return None
-    enough = nodes >= count if workload.ask.is_on_one_device else nodes > 0
+    enough = nodes >= count if workload.ask.labels.affinity else nodes > 0
     room = [(int(node), int(nodes[node])) for node in np.flatnonzero(nodes) if enough[node]]
     return ranked(inventory, workload, _share_spots(inventory, share, free, room, count, None))
 

@@ -113,11 +113,6 @@ class ResourceRequest:
         return self.share.labels if self.share else NO_LABELS
 
     @property
-    def is_on_one_device(self) -> bool:
-        """Whether all workers that ask this go on one device: their shares have an affinity."""
-        return bool(self.share and self.share.labels.affinity)
-
-    @property
     def min_memory(self) -> int:
         """MiB a device must have for one worker."""
         return max(self.gpu_memory, self.share.memory if self.share else 0)
@@ -381,8 +376,7 @@ def surplus(workload: Workload) -> int:
 
 def lent(workload: Workload) -> list[int]:
     """The ranks of those workers: the highest, as they came last."""
-    more = surplus(workload)
-    return owned(workload)[-more:] if more else []
+    return owned(workload)[-more:] if (more := surplus(workload)) else []
 
 
 def can_shrink(workload: Workload) -> bool:
@@ -399,11 +393,9 @@ def can_grow(workload: Workload) -> bool:
         return False
     if workload.after or workload.finishing or workload.started_at is None:
         return False
-    return _staying(workload) < most(workload) and not any(a.leaving for a in workload.placement)
-
-
-def _staying(workload: Workload) -> int:
-    return sum(not a.leaving for a in workload.placement) - workload.role_members
+    return len(workload.placement) - workload.role_members < most(workload) and not any(
+        a.leaving for a in workload.placement
+    )
 
 
 def _owned(workload: Workload) -> int:
