@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 PRIOR = np.array([1.0, 0.0, 0.0])  # weights of time slices
 SPREAD = 0.5  # standard deviation of each weight before anything was measured
-NOISE = 0.01  # variance of a measured slow-down before: a step is off by about a tenth
+NOISE = 0.01  # variance of a measured step before, as a part of it: it is off by about a tenth
 SHAPE = 2.0  # how well that is known: as after four measurements
 SURE = 1.645  # standard deviations: nine tenths of a normal distribution lie within them
 
@@ -66,7 +66,7 @@ class Interference:
 
     @property
     def noise(self) -> float:
-        """The variance of one measurement, as expected by now."""
+        """The variance of one measured step as a part of it, as expected by now."""
         rest = max(0.0, self.square - float(self.weighted @ self.weights))
         return (NOISE * (SHAPE - 1) + rest / 2) / (SHAPE - 1 + self.count / 2)
 
@@ -86,7 +86,10 @@ def learned(known: Interference, own: Load, others: Sequence[Load], alone: float
         raise ValueError(
             f"interference: a step lasts {alone} s alone and {beside} s beside others; both must be above 0"
         )
-    met, more = _met(own, others), beside / alone - 1
+    met = _met(own, others)
+    # A step is off by a part of how long it lasts. By the prior's, not its own: else an error would weigh itself.
+    scale = 1 / (1 + float(met @ PRIOR))
+    met, more = met * scale, (beside / alone - 1) * scale
     return Interference(
         known.precision + np.outer(met, met), known.weighted + met * more, known.square + more * more, known.count + 1
     )

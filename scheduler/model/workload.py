@@ -383,8 +383,7 @@ def can_shrink(workload: Workload) -> bool:
     """Whether a running gang has workers beyond its minimum, or one that still grows beyond its count."""
     if workload.kind is not Kind.TRAINING or workload.phase not in (Phase.RUNNING, Phase.SCALING):
         return False
-    gang = workload.gang
-    return _owned(workload) > max(1, gang.min if workload.phase is Phase.RUNNING else gang.count)
+    return _owned(workload) > max(1, workload.gang.min if workload.phase is Phase.RUNNING else workload.gang.count)
 
 
 def can_grow(workload: Workload) -> bool:
@@ -393,9 +392,8 @@ def can_grow(workload: Workload) -> bool:
         return False
     if workload.after or workload.finishing or workload.started_at is None:
         return False
-    return len(workload.placement) - workload.role_members < most(workload) and not any(
-        a.leaving for a in workload.placement
-    )
+    held = workload.placement
+    return len(held) - workload.role_members < most(workload) and not any(a.leaving for a in held)
 
 
 def _owned(workload: Workload) -> int:

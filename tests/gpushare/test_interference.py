@@ -95,7 +95,7 @@ def test_the_expected_lies_between_the_bounds_and_none_is_faster_than_alone(own:
 
 def test_pairs_that_are_surely_bad_are_refused_and_good_ones_come_first() -> None:
     known = taught((1.0, 0.3, 0.3), 6, 300, 0.05)
-    assert choose(known, BUSY, [[BUSY], [LIGHT], [], [LIGHT, LIGHT]], 1.25) == [2, 1]
+    assert choose(known, BUSY, [[BUSY], [LIGHT], [], [LIGHT, LIGHT, LIGHT]], 1.25) == [2, 1]
     assert choose(known, BUSY, [[BUSY], [BUSY, LIGHT]], 1.25) == []
 
 
