@@ -33,15 +33,37 @@ class Enforcer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Labels:
+    """What a share says of those beside it on its device; empty: nothing. They are its team's own.
+
+    affinity: all shares with this label lie on one device. anti_affinity: no two with this label lie on one device.
+    exclusion: all on its device have this label, and none is as good as a label: shares without one keep off.
+    Source: KubeShare (HPDC'20); the rules are in `gpushare.neighbours`.
+    """
+
+    affinity: str = ""
+    anti_affinity: str = ""
+    exclusion: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.affinity or self.anti_affinity or self.exclusion)
+
+
+NO_LABELS = Labels()
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """A part of one GPU: what is guaranteed, what may be used when idle, and the memory slice.
 
     guarantee and limit are milli-GPU with 0 < guarantee <= limit <= 1000; memory is MiB.
+    labels: beside what it lies.
     """
 
     guarantee: int
     limit: int
     memory: int
+    labels: Labels = NO_LABELS
 
     def __post_init__(self) -> None:
         if not 0 < self.guarantee <= self.limit <= WHOLE:

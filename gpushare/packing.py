@@ -1,4 +1,4 @@
-"""Which GPU takes a share, and which whole GPUs go together: best fit over columns, in exact integers.
+"""Which GPU takes a share, and which whole GPUs go together: best or worst fit over columns, in exact integers.
 
 Columns have shape [2, D]: free milli-GPU and free MiB of D devices, 0 (or less) where a device
 is lost. Nothing here knows of nodes or workloads.
@@ -18,11 +18,20 @@ COMPUTE, MEMORY = 0, 1
 
 
 def shares_that_fit(free: Ints, share: Share) -> Ints:
-    """How many equal shares each device takes, by compute and by memory. Shape [D]."""
+    """How many equal shares each device takes, by compute and by memory; one if these keep apart. Shape [D]."""
     # A device may hold more than it has now, if it shrank: then it takes nothing, not even what asks no memory.
     by_compute: Ints = np.maximum(free[COMPUTE], 0) // share.guarantee
     by_memory = np.maximum(free[MEMORY], 0) // share.memory if share.memory else by_compute
-    return np.where(free[MEMORY] >= share.memory, np.minimum(by_compute, by_memory), 0)
+    most = np.where(free[MEMORY] >= share.memory, np.minimum(by_compute, by_memory), 0)
+    return np.minimum(most, 1) if share.labels.anti_affinity else most
+
+
+def take_share(free: Ints, device: int, share: Share) -> None:
+    """Take a share's place on a device, in place. One that keeps apart leaves nothing there to others like it."""
+    free[COMPUTE, device] -= share.guarantee
+    free[MEMORY, device] -= share.memory
+    if share.labels.anti_affinity:
+        free[:, device] = 0
 
 
 def best_device(free: Ints, share: Share, allowed: Bools, fresh_order: Ints) -> int | None:
@@ -39,6 +48,19 @@ def best_device(free: Ints, share: Share, allowed: Bools, fresh_order: Ints) -> 
     is_fresh = left == WHOLE
     best = np.lexsort((memory, left, np.where(is_fresh, fresh_order[fits], 0), is_fresh))
     return int(fits[best[0]])
+
+
+def worst_device(free: Ints, share: Share, allowed: Bools) -> int | None:
+    """The device that takes the most of such shares, and of these the one with most left; or None.
+
+    For shares with an affinity: where the first goes all the others have to go. Ties go to more memory, then the lower
+    index. Source: KubeShare's worst fit for these (HPDC'20, algorithm 1).
+    """
+    takes = np.where(allowed, shares_that_fit(free, share), 0)
+    fits = np.flatnonzero(takes)
+    if not fits.size:
+        return None
+    return int(fits[np.lexsort((-free[MEMORY][fits], -free[COMPUTE][fits], -takes[fits]))[0]])
 
 
 def take_whole(idle: Sequence[int], link_of: Sequence[int], count: int) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
     b1 red training 2 ...                        id, team, kind (training, notebook, inference), GPUs of a worker
       x 3   x 2..4   x 2..3..4                   workers: count, min..count, min..count..max
       share 0.5  limit 1.0  smem 8000            instead of whole GPUs (`b1 red notebook share 0.5`)
+      affinity web  apart ps  exclusion red      labels of its share; apart: anti-affinity
       demands memory,time                        what its team demands of what holds its shares
       models h100,a100  gpumem 40000             which GPUs
       cpu 4  ram 16000                           of one worker

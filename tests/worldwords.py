@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpushare.gpu import WHOLE, Share
+from gpushare.gpu import WHOLE, Labels, Share
 from scheduler.model.workload import Gang, Phase, ResourceRequest, Role
 
 PHASES = {p.value.lower(): p for p in Phase if p != Phase.PREEMPTED} | {
@@ -71,6 +71,7 @@ _WORDS = {
     *("model", "memory", "pool", "rack", "zone", "nvlink", "cpu", "ram", "down", "cordoned", "lost"),
     *("only-whole", "only-shares", "advisory", "alone", "by", "demands"),
     *("nominal", "borrowing", "lending", "weight", "parent"),
+    *("affinity", "apart", "exclusion"),
     *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
     *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
     *("role", "saves", "attained", "failures", "deadline", "scaled", "moving", "finishing"),
@@ -106,7 +107,8 @@ def ask_of(gpus: int, o: dict[str, Any]) -> ResourceRequest:
     share = None
     if "share" in o:
         guarantee = milli_of(o["share"]) or 0
-        share = Share(guarantee, max(guarantee, milli_of(o.get("limit", "1")) or 0), int(o.get("smem", 0)))
+        labels = Labels(o.get("affinity", ""), o.get("apart", ""), o.get("exclusion", ""))
+        share = Share(guarantee, max(guarantee, milli_of(o.get("limit", "1")) or 0), int(o.get("smem", 0)), labels)
     return ResourceRequest(
         gpus=gpus,
         share=share,

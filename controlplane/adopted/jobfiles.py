@@ -223,7 +223,8 @@ def _resources(pod_set: PodSet) -> dict[str, Any]:
     """What each pod of a set asks for: of its GPU a share, where its template says that as KubeShare's SharePods do."""
     found = resources(container(pod_set), f"{pod_set.field}.spec.containers.0")
     try:
-        told = sharepods.asked(at(pod_set.template, "metadata") or {})
+        told = sharepods.asked(metadata := at(pod_set.template, "metadata") or {})
+        labels = sharepods.labels(metadata)
     except sharepods.SharePodError as error:
         raise UnfitError(f"{pod_set.field}.metadata: {error}") from None
     if told is None:
@@ -235,7 +236,7 @@ def _resources(pod_set: PodSet) -> dict[str, Any]:
     if "gpus" in told:
         raise UnfitError(f"{pod_set.field}.metadata asks for {told['gpus']} whole GPUs. Ask for {GPU} instead.")
     guarantee, limit = (Decimal(told[name]) / sharepods.MILLI for name in ("guarantee", "limit"))
-    share = {"guarantee": float(guarantee), "limit": float(limit), "memory": f"{told['memory']}Mi"}
+    share = {"guarantee": float(guarantee), "limit": float(limit), "memory": f"{told['memory']}Mi", **labels}
     return {key: value for key, value in found.items() if key != "gpus"} | {"gpu_share": share}
 
 

@@ -70,7 +70,7 @@ def _asks_no_more(i: Workload, j: Workload) -> bool:
 
 
 def _component_wise(i: ResourceRequest, j: ResourceRequest) -> bool:
-    if (i.share is None) != (j.share is None):
+    if (i.share is None) != (j.share is None) or i.labels != j.labels:
         return False
     if i.share and j.share and (i.share.guarantee > j.share.guarantee or i.share.memory > j.share.memory):
         return False

@@ -1,7 +1,7 @@
 """S4 gang atomicity, S5 single run and S6 placement validity: what runs is whole, runs once, and where it may."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from controlplane.invariants.state import Round, State, Violation
 from scheduler.model.decision import Place
@@ -214,9 +214,9 @@ def _not_taken(inventory: Inventory, ask: ResourceRequest, worker: Assignment) -
 
 
 def _badly_beside(made: Round) -> Iterator[Violation]:
-    """Shares placed beside those of a team with which they may not share: now, or before what leaves has left."""
+    """Shares placed beside those of a team, or of labels, beside which they may not be: now, or before these left."""
     allows = {team.name: team.shares_with_others for team in made.snapshot.teams}
-    if all(allows.values()):
+    if all(allows.values()) and not any(w.ask.labels for w in made.snapshot.workloads.values()):
         return
     world = made.snapshot.after(made.decisions).workloads
     on = _shares_on(world.values())
@@ -224,18 +224,34 @@ def _badly_beside(made: Round) -> Iterator[Violation]:
         if not isinstance(place, Place):
             continue
         placed = world[place.workload]
-        beside = ((worker, one) for worker in place.workers for one in on.get((worker.node, worker.gpus), ()))
-        for worker, (other, is_leaving) in beside:
-            may = other.team == placed.team or (allows[other.team] and allows[placed.team])
-            if not may and not (is_leaving and other.id in place.after):
-                yield Violation("S6", placed.id, f"Rank {worker.rank} is placed beside {other.id} of {other.team}.")
+        beside = ((worker, *one) for worker in place.workers for one in on.get((worker.node, worker.gpus), ()))
+        for worker, other, there in beside:
+            is_itself = other is placed and there.rank == worker.rank
+            why = "" if is_itself else _not_beside(placed, other, allows)
+            if why and not (there.leaving and other.id in place.after):
+                yield Violation(
+                    "S6", placed.id, f"Rank {worker.rank} is placed beside {other.id} of {other.team}: {why}."
+                )
 
 
-def _shares_on(workloads: Iterable[Workload]) -> dict[tuple[str, tuple[int, ...]], list[tuple[Workload, bool]]]:
-    """The shares on each device, and whether they leave."""
-    found: dict[tuple[str, tuple[int, ...]], list[tuple[Workload, bool]]] = defaultdict(list)
+def _not_beside(one: Workload, other: Workload, allows: Mapping[str, bool]) -> str:
+    """Why these shares may not be on one device, or nothing."""
+    if one.team != other.team and not (allows[one.team] and allows[other.team]):
+        return "not both teams allow it"
+    is_same = one.team == other.team
+    apart, exclusions = one.ask.labels.anti_affinity, (one.ask.labels.exclusion, other.ask.labels.exclusion)
+    if is_same and apart and apart == other.ask.labels.anti_affinity:
+        return f"both have the anti-affinity {apart}"
+    if any(exclusions) and not (is_same and exclusions[0] == exclusions[1]):
+        return f"their exclusions are {exclusions[0] or 'none'} and {exclusions[1] or 'none'}"
+    return ""
+
+
+def _shares_on(workloads: Iterable[Workload]) -> dict[tuple[str, tuple[int, ...]], list[tuple[Workload, Assignment]]]:
+    """The shares on each device, each with its worker."""
+    found: dict[tuple[str, tuple[int, ...]], list[tuple[Workload, Assignment]]] = defaultdict(list)
     for workload in workloads:
         for worker in workload.placement:
             if _ask_of(workload, worker.rank).share:
-                found[worker.node, worker.gpus].append((workload, worker.leaving))
+                found[worker.node, worker.gpus].append((workload, worker))
     return found

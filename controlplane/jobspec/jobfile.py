@@ -7,6 +7,7 @@ import posixpath
 from pathlib import PurePosixPath
 
 from controlplane.jobspec import quantities
+from controlplane.jobspec.gpushares import GPU_SHARE, LABEL_FIX, LABEL_TEXT, SHARE_OF_ROLE, SHARE_OF_SERVICE, memory
 from controlplane.jobspec.named import Named
 from controlplane.jobspec.reserved import is_reserved
 from controlplane.jobspec.scaling import MEMORIES, WAYS, WAYS_TO_SPREAD
@@ -92,14 +93,6 @@ def _duration(example: str, least: tuple[str, float] = ("1s", 1.0), most: tuple[
     return Quantity(quantities.seconds, least[1], most[1], f'"{example}"', (least[0], most[0]))
 
 
-def _memory(example: str) -> Shape:
-    return Quantity(quantities.memory_mib, 1, 2**30, f'"{example}"', ("1Mi", "1024Ti"))
-
-
-def _share(example: str) -> Shape:
-    return Quantity(quantities.milli, 1, 1000, example, ("0.001", "1"), takes_numbers=True, takes_text=False)
-
-
 NAME = Text(63, LABEL, LABEL_RULE, check=_name)
 TEAM = Text(40, LABEL, LABEL_RULE)
 WORD = Text(40, LABEL, LABEL_RULE)
@@ -113,25 +106,10 @@ HEALTH = Text(200, r"/[A-Za-z0-9/._~%?&=+-]*", "Give a path, such as /health.")
 IMAGE_FIELD = Text(512, IMAGE, "Give registry/name:tag, in lower case and without spaces.")
 SECRET_KEY = Text(253, "[A-Za-z0-9._-]+", "Use letters, digits, `.`, _ and -.", check=_key)
 OBJECT_NAME = Text(253, DOTTED, LABEL_RULE)
-LABEL_TEXT = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-LABEL_FIX = "Use letters, digits, `.`, _ and -, beginning and ending with a letter or digit."
 DEVICE = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 EXTRA_NAME = Text(128, rf"{DOTTED}/{DEVICE}", "Write domain/name, such as rdma/hca.", check=_extra)
 PORT = Whole(1, 65_535)
 LEVELS = Choice(tuple(level.name.lower() for level in Level if level is not Level.CLUSTER))
-
-OF_SHARE = (
-    Field("guarantee", _share("0.3"), "The part of one GPU it always gets, such as 0.3.", REQUIRED),
-    Field("limit", _share("1.0"), "What it may use while the GPU is otherwise idle; the guarantee if absent."),
-    Field("memory", _memory("10Gi"), "GPU memory, such as 10Gi.", REQUIRED),
-)
-GPU_SHARE = Record(OF_SHARE, {"max_limit": "Only a service's limit is raised. Set limit to it, or remove it."})
-SHARE_OF_SERVICE = Record(
-    (
-        *OF_SHARE,
-        Field("max_limit", _share("1.0"), "Up to what limit is raised before another replica starts; limit if absent."),
-    )
-)
 
 
 def _resources(share: Record) -> Record:
@@ -144,15 +122,15 @@ def _resources(share: Record) -> Record:
                 Items(Text(40, LABEL_TEXT, LABEL_FIX), 20, is_unique=True, takes_one=True),
                 "GPU models allowed, such as [A100, H100]; any if absent.",
             ),
-            Field("gpu_memory", _memory("40Gi"), "The least memory of each whole GPU."),
+            Field("gpu_memory", memory("40Gi"), "The least memory of each whole GPU."),
             Field(
                 "cpu",
                 Quantity(quantities.cpu_milli, 1, 1_024_000, '8 or "500m"', ("1m", "1024"), takes_numbers=True),
                 "CPU cores of each worker, such as 8 or 500m.",
                 1,
             ),
-            Field("memory", _memory("64Gi"), "Main memory of each worker.", "2Gi"),
-            Field("shared_memory", _memory("16Gi"), "Size of /dev/shm; part of memory."),
+            Field("memory", memory("64Gi"), "Main memory of each worker.", "2Gi"),
+            Field("shared_memory", memory("16Gi"), "Size of /dev/shm; part of memory."),
             Field(
                 "extra",
                 Pairs(EXTRA_NAME, Whole(1, MAX_GPUS), 10),
@@ -175,7 +153,7 @@ VOLUME = Record(
     (
         Field("claim", OBJECT_NAME, "Name of a volume claim of the team."),
         Field(
-            "scratch", _memory("50Gi"), "In place of a claim: empty space of at most this size, gone with the worker."
+            "scratch", memory("50Gi"), "In place of a claim: empty space of at most this size, gone with the worker."
         ),
         Field("path", PATH, "Where it is mounted.", REQUIRED),
         Field("read_only", Flag(), "Whether it can only be read.", False),
@@ -197,7 +175,7 @@ ROLE = Record(
     (
         Field("name", Text(40, LABEL, LABEL_RULE), "What the role is called, such as ps; not worker.", REQUIRED),
         Field("count", Whole(1, MAX_WORKERS), "How many members it has; always all of them.", 1),
-        Field("resources", RESOURCES, "What each member needs, such as {cpu: 4}.", REQUIRED),
+        Field("resources", _resources(SHARE_OF_ROLE), "What each member needs, such as {cpu: 4}.", REQUIRED),
         Field("image", IMAGE_FIELD, "Container image; the workers' if absent."),
         Field("command", Items(ARGUMENT, 64), "Its entry point; the workers' command and args if absent."),
         Field("args", Items(ARGUMENT, 256), "Arguments of the command."),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from controlplane.jobspec import scaling
+from controlplane.jobspec.gpushares import SHARE_LABELS
 from controlplane.jobspec.shapes import BAD, Faults
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import MAIN_ROLE, Level
@@ -16,6 +17,7 @@ def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
     for rule in (
         _resources,
+        _labels,
         _gang,
         _roles,
         _topology,
@@ -53,6 +55,20 @@ def _asked(asked: Any, at: str, faults: Faults) -> None:
     _at_most(asked, "shared_memory", "memory", at, faults)
     if share not in (None, BAD):
         _at_most(share, "guarantee", "limit", f"{at}.gpu_share", faults, _part)
+
+
+def _labels(values: Mapping[str, Any], faults: Faults) -> None:
+    """Shares that go together or apart are of one kind, and are not spread as well where all go on one GPU."""
+    asked, at = values["resources"], "resources.gpu_share"
+    share = None if asked is BAD else asked["gpu_share"]
+    given = [] if share in (None, BAD) else [one.name for one in SHARE_LABELS if share.get(one.name) not in (None, BAD)]
+    for name in given if values.get("roles") else ():
+        faults.add(f"{at}.{name}", f"{at}.{name} is given, but there are roles. Remove {name}, or roles.")
+    replicas = values.get("replicas")
+    spread = None if replicas in (None, BAD) else replicas["spread"]
+    if "affinity" in given and spread not in (None, BAD, scaling.PACK):
+        what = f"{at}.affinity puts all replicas on one GPU, but replicas.spread is {spread}."
+        faults.add(f"{at}.affinity", f"{what} Remove one of the two.")
 
 
 def _whole(name: str) -> str:

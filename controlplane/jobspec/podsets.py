@@ -3,16 +3,17 @@
 from collections.abc import Iterable
 from typing import Any
 
-from gpushare.gpu import Share
+from gpushare.gpu import NO_LABELS, Labels, Share
 from scheduler.model.workload import MAIN_ROLE, ResourceRequest, Role
 
 
 def ask_values(ask: ResourceRequest) -> tuple[Any, ...]:
-    """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB].
+    """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB, labels].
 
     Then what its team demands of what holds a share, if it does.
     """
-    share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory)
+    labels = (labels_text(ask.labels),) if ask.labels else ()
+    share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory, *labels)
     demands = (ask.demands,) if ask.demands else ()
     return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models, *demands)
 
@@ -21,8 +22,18 @@ def ask_of(values: Any) -> ResourceRequest:
     """The ask that `ask_values` wrote."""
     devices, share, gpu_memory, cpu_milli, memory, models, *demands = values
     held = tuple(demands[0]) if demands else ()
-    part = Share(*share) if share else None
+    part = Share(*share[:3], *map(labels_of, share[3:])) if share else None
     return ResourceRequest(devices, part, gpu_memory, cpu_milli, memory, tuple(models), held)
+
+
+def labels_text(labels: Labels) -> str:
+    """Affinity, anti-affinity and exclusion of a share, between commas; empty without any. No label has a comma."""
+    return ",".join((labels.affinity, labels.anti_affinity, labels.exclusion)) if labels else ""
+
+
+def labels_of(text: str) -> Labels:
+    """The labels that `labels_text` wrote."""
+    return Labels(*text.split(",")) if text else NO_LABELS
 
 
 def roles_values(roles: Iterable[Role]) -> list[list[Any]]:

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from controlplane.jobspec import counts, jobfile, jobrules, quantities
+from controlplane.jobspec import counts, gpushares, jobfile, jobrules, quantities
 from controlplane.jobspec.scaling import HOST, is_native
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
-from gpushare.gpu import Share
 from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
 
 __all__ = [
@@ -387,7 +386,7 @@ def _ask(asked: Mapping[str, Any]) -> ResourceRequest:
     share = asked["gpu_share"]
     return ResourceRequest(
         gpus=asked["gpus"] or 0,
-        share=share and Share(share["guarantee"], share["limit"] or share["guarantee"], share["memory"]),
+        share=share and gpushares.share_of(share),
         gpu_memory=asked["gpu_memory"] or 0,
         cpu_milli=asked["cpu"],
         memory=asked["memory"],

@@ -36,6 +36,13 @@ class Workload(models.Model):
         default=0,
         help_text="milli-GPU, as it is now: of a service the autoscaler may raise it (lifecycle/decisions.py)",
     )
+    share_labels = models.CharField(
+        max_length=191,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Affinity, anti-affinity and exclusion of the share, between commas; empty: it has none.",
+    )
     gpu_memory = models.PositiveIntegerField(default=0, help_text="MiB: of the share, or least of each whole GPU")
     gpu_models = models.JSONField(default=list)
     cpu_milli = models.PositiveIntegerField(default=0)

@@ -7,6 +7,7 @@ from gpushare.gpu import WHOLE, Enforcer, Share
 
 PERCENT = WHOLE // 100  # milli-GPU
 GUARANTEE, MEMORY = "resources.gpu_share.guarantee", "resources.gpu_share.memory"
+LABELS = "resources.gpu_share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,12 @@ class Part:
 
 def part(enforcer: Enforcer, share: Share, device: Device) -> Part | NotGiven:
     """What `enforcer` is told of this share on such a device, or why it cannot give it."""
+    if share.labels and enforcer in _CHOOSE:
+        return NotGiven(
+            LABELS,
+            f"{_NAMES[enforcer]} chooses the GPU of a share by itself, so labels of shares do not hold there. "
+            f"Ask for a share without affinity, anti_affinity and exclusion.",
+        )
     if enforcer is Enforcer.MIG:
         return _instance(share, device)
     if enforcer in (Enforcer.MPS, Enforcer.HAMI, Enforcer.DRA):
@@ -90,4 +97,5 @@ def rounded(share: Share, device: Device) -> Share:
     return Share(guarantee, max(guarantee, share.limit), memory)
 
 
-_NAMES = {Enforcer.MPS: "MPS", Enforcer.HAMI: "HAMi", Enforcer.DRA: "The DRA driver"}
+_NAMES = {Enforcer.MIG: "MIG", Enforcer.MPS: "MPS", Enforcer.HAMI: "HAMi", Enforcer.DRA: "The DRA driver"}
+_CHOOSE = frozenset({Enforcer.MIG, Enforcer.MPS, Enforcer.DRA})  # their software on the node chooses a share's device

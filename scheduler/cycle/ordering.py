@@ -119,8 +119,8 @@ def within_team(workloads: list[Workload], at: float, settings: Settings) -> lis
 def asks_no_more(one: Workload, other: Workload) -> bool:
     """Whether the first fits wherever the second does, on the same terms, so that the second must not overtake it."""
     a, b = one.ask, other.ask
-    same = (one.team, one.kind, one.topology, one.preemptible, one.roles, a.models, a.share is None) == (
-        *(other.team, other.kind, other.topology, other.preemptible, other.roles, b.models, b.share is None),
+    same = (one.team, one.kind, one.topology, one.preemptible, one.roles, a.models, a.share is None, a.labels) == (
+        *(other.team, other.kind, other.topology, other.preemptible, other.roles, b.models, b.share is None, b.labels),
     )
     return (
         same and one.priority >= other.priority and all(x <= y for x, y in zip(_size(one), _size(other), strict=True))

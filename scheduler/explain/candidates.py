@@ -20,6 +20,7 @@ from scheduler.preemption.cost import cost
 from scheduler.state.free import Free, is_idle
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
+from scheduler.state.tenants import has_share
 
 SHARE_STEP = 10  # milli-GPU
 CPU_STEP = 500  # 1/1000 core
@@ -108,6 +109,7 @@ def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
     plan = session.plan
     inventory, options = plan.inventory, session.flavors.of(workload)
     later = plan.open_to(workload, plan.free[FUTURE_IDLE], FUTURE_IDLE)
+    kept_off = later is not plan.free[FUTURE_IDLE]
     takes: list[tuple[ResourceRequest, Bools, Ints]] = []
     for ask in dict.fromkeys((workload.ask, *(role.ask for role in workload.roles))):
         masks = [allowed_nodes(inventory, ask, flavor if ask.milli else None) for flavor in options]
@@ -119,6 +121,8 @@ def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
         if is_over:
             return other.uses_gpus
         nodes = {inventory.index[a.node] for a in other.placement if a.node in inventory.index}
+        if kept_off and has_share(other):
+            return True  # it may be what keeps the workload off its device; the trial tells
         return any(
             allowed[node] and _takes_more(plan, later, ask, other, node, int(before[node]))
             for ask, allowed, before in takes

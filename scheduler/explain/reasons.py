@@ -7,19 +7,19 @@ from math import isinf
 import numpy as np
 
 from gpushare.gpu import Share
-from gpushare.packing import Bools, shares_that_fit
+from gpushare.packing import Bools
 from scheduler.backfill.reservation import Reservation, clock_text, length_text
 from scheduler.explain import role_reasons
-from scheduler.fit.capacity import Refusal, allowed_nodes, ask_text, never, per_node
+from scheduler.explain.beside import beside_others, has_places, listed, members_text
+from scheduler.fit.capacity import Refusal, allowed_nodes, ask_text, in_all, labels_text, never, per_node
 from scheduler.fit.claim import fits
-from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Reason
 from scheduler.model.mention import mention
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, Flavor
 from scheduler.model.team import Budget
 from scheduler.model.workload import Kind, Topology, Workload, least
 from scheduler.quota.tree import Limit, gpus_counted, gpus_text
-from scheduler.state.free import Free, free_of
+from scheduler.state.free import free_of
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
@@ -58,7 +58,7 @@ def gate(session: Session, workload: Workload) -> Refusal | None:
     if wrong := _misconfigured(plan, workload):
         return wrong
     if workload.unmet:
-        names = _listed(workload.unmet)
+        names = listed(workload.unmet)
         return Refusal(Reason.ADMISSION_GATED, f"Starts after {names}.", (("unmet", len(workload.unmet)),))
     if workload.not_before is not None and workload.not_before > plan.snapshot.at:
         at = int(workload.not_before)
@@ -209,7 +209,7 @@ def no_places(session: Session, workload: Workload, options: list[Flavor | None]
     """Why there is no room on these flavors."""
     plan = session.plan
     return (
-        _beside_others(plan, workload, options)
+        beside_others(plan, workload, options)
         or _kept_for_others(plan, workload, options)
         or _too_far_apart(plan, workload, options)
         or _no_room(plan, workload, options)
@@ -246,32 +246,6 @@ def _over(workload: Workload, need: int, limit: Limit) -> Refusal:
     return Refusal(limit.reason, sentence, (*numbers, ("team", limit.team), ("pool", limit.pool)))
 
 
-def _fits(plan: Plan, workload: Workload, free: Free, options: list[Flavor | None]) -> bool:
-    goal = Goal(least(workload), least(workload))
-    return any(find_places(plan.inventory, workload, goal, free, flavor) is not None for flavor in options)
-
-
-def _beside_others(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal | None:
-    """It would fit beside shares of other teams, but not both teams allow that."""
-    free = plan.free[IDLE]
-    if plan.open_to(workload, free, IDLE) is free or plan.tenants is None or not _fits(plan, workload, free, options):
-        return None
-    shares = [ask.share for ask in (workload.ask, *(role.ask for role in workload.roles)) if ask.share]
-    could = np.logical_or.reduce([shares_that_fit(free.gpu, share) > 0 for share in shares])
-    there = np.logical_or.reduce([allowed_nodes(plan.inventory, workload.ask, flavor) for flavor in options])
-    closed = plan.tenants.closed_to(workload.team, IDLE) & could & there[plan.inventory.node_of]
-    names = sorted({team for at in np.flatnonzero(closed).tolist() for team in plan.tenants.on(at)} - {workload.team})
-    text = (
-        f"Needs {_members(workload)}; GPUs that have it free hold shares of {_teams(names)}, and two teams share a GPU "
-        f"only where both allow it."
-    )
-    return Refusal(Reason.WAITING_FOR_CAPACITY, text, (("neighbours", ", ".join(names)),))
-
-
-def _teams(names: list[str]) -> str:
-    return f"{'team' if len(names) == 1 else 'teams'} {_listed(names)}" if names else "other teams"
-
-
 def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal | None:
     """It would fit on what is free this moment, but that is reserved."""
     if not plan.reserved:
@@ -279,7 +253,7 @@ def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None
     inventory = plan.inventory
     gpu = inventory.gpu_capacity - plan.columns.gpu[IDLE]
     free = free_of(inventory, gpu, inventory.node_capacity - plan.columns.node[IDLE])
-    if not _fits(plan, workload, plan.open_to(workload, free, IDLE), options):
+    if not has_places(plan, workload, plan.open_to(workload, free, IDLE), options):
         return None
     names = mention(*(w.id for w in sorted(plan.reserved.values(), key=lambda w: w.seq)))
     return Refusal(
@@ -294,12 +268,12 @@ def _too_far_apart(plan: Plan, workload: Workload, options: list[Flavor | None])
         return None
     anywhere = replace(workload, topology=Topology())
     later = plan.open_to(workload, plan.free[FUTURE_IDLE], FUTURE_IDLE)
-    if not _fits(plan, anywhere, later, options):
+    if not has_places(plan, anywhere, later, options):
         return None
     name = {0: "NVLink domain", 1: "node", 2: "rack", 3: "zone"}.get(int(level), "cluster")
     return Refusal(
         Reason.TOPOLOGY_PLACEMENT_FAILED,
-        f"Needs {_members(workload)} in one {name}; there is room only across several.",
+        f"Needs {members_text(workload)} in one {name}; there is room only across several.",
         (("level", name),),
     )
 
@@ -309,13 +283,13 @@ def _no_room(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Re
         return role_reasons.no_room(plan, workload, options, _lent(plan, workload, options))
     ask, wanted, free = workload.ask, least(workload), plan.open_to(workload, plan.free[IDLE], IDLE)
     masks = [(flavor, allowed_nodes(plan.inventory, ask, flavor)) for flavor in options]
-    fit = max(int(per_node(plan.inventory, ask, free, mask).sum()) for _, mask in masks)
+    fit = max(in_all(ask, per_node(plan.inventory, ask, free, mask)) for _, mask in masks)
     lent, lent_text = _lent(plan, workload, options)
     if wanted > 1 and fit:
         numbers = (("needs_workers", wanted), ("fit_workers", fit), *lent)
         return Refusal(
             Reason.GANG_INCOMPLETE,
-            f"Needs {wanted} workers of {ask_text(ask)} at once; {fit} would fit now{lent_text}.",
+            f"Needs {wanted} workers of {ask_text(ask)} at once{labels_text(ask)}; {fit} would fit now{lent_text}.",
             numbers,
         )
     if not ask.milli:
@@ -366,19 +340,3 @@ def _lent(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Lent:
     gpus, team = gpus_text(best[0]), best[1]
     verb = "is" if best[0] == 1000 else "are"
     return (("lent_milli", best[0]), ("lent_to", team)), f"; {gpus} {verb} lent to team {team}"
-
-
-def _members(workload: Workload) -> str:
-    if workload.roles:
-        return role_reasons.gang_text(workload)
-    count = least(workload)
-    return f"{f'{count} workers' if count > 1 else 'a worker'} of {ask_text(workload.ask)}"
-
-
-def _listed(names: tuple[str, ...] | list[str]) -> str:
-    """`a, b and 3 more`: messages stay short."""
-    shown = list(names[:3])
-    rest = len(names) - len(shown)
-    if rest:
-        return f"{', '.join(shown)} and {rest} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

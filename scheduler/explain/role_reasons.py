@@ -27,6 +27,11 @@ def named(workload: Workload) -> list[tuple[str, Member]]:
 def misconfigured(workload: Workload) -> Refusal | None:
     """What is wrong with its roles by themselves, or None."""
     names = [role.name for role in workload.roles]
+    if workload.ask.labels or any(role.ask.labels for role in workload.roles):
+        text = (
+            "Shares of a gang with roles have no affinity, anti_affinity or exclusion. Remove the labels or the roles."
+        )
+        return Refusal(Reason.MISCONFIGURED, text)
     for role in workload.roles:
         if role.count < 1:
             text = f"roles: {role.name} has {role.count} members. Set its count to 1 or more."

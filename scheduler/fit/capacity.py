@@ -34,8 +34,7 @@ def per_node(inventory: Inventory, ask: ResourceRequest, free: Free, allowed: Bo
     if ask.memory:
         most = np.minimum(most, free.node[MEMORY] // ask.memory)
     if ask.share:
-        shares = shares_that_fit(free.gpu, ask.share)
-        most = np.minimum(most, np.bincount(inventory.node_of, shares, len(most)).astype(np.int64))
+        most = np.minimum(most, gathered(ask, shares_that_fit(free.gpu, ask.share), inventory.node_of, len(most)))
     elif ask.gpus:
         most = np.minimum(most, free.idle // ask.gpus)
     return np.where(allowed, np.maximum(most, 0), 0)
@@ -45,10 +44,27 @@ def per_link(inventory: Inventory, ask: ResourceRequest, free: Free, nodes: Ints
     """How many workers each NVLink domain takes; nodes is `per_node`. Shape [L]."""
     links = len(inventory.node_of_link)
     if ask.share:
-        sums = np.bincount(inventory.link_of, shares_that_fit(free.gpu, ask.share), links)
+        sums = gathered(ask, shares_that_fit(free.gpu, ask.share), inventory.link_of, links)
     else:
-        sums = np.bincount(inventory.link_of, is_idle(free.gpu), links) // max(1, ask.gpus)
-    return np.minimum(sums.astype(np.int64), nodes[inventory.node_of_link])
+        sums = np.bincount(inventory.link_of, is_idle(free.gpu), links).astype(np.int64) // max(1, ask.gpus)
+    return np.minimum(sums, nodes[inventory.node_of_link])
+
+
+def gathered(ask: ResourceRequest, room: Ints, part_of: Ints, count: int) -> Ints:
+    """How many workers each of `count` parts takes, by the room in its pieces: the most of one where all go on one.
+
+    room: of each piece; part_of: the part that it is in, of the same shape.
+    """
+    if not ask.labels.affinity:
+        return np.bincount(part_of, room, count).astype(np.int64)
+    most = np.zeros(count, dtype=np.int64)
+    np.maximum.at(most, part_of, room)
+    return most
+
+
+def in_all(ask: ResourceRequest, nodes: Ints) -> int:
+    """How many workers all nodes take together; nodes is `per_node`."""
+    return int(nodes.max(initial=0) if ask.labels.affinity else nodes.sum())
 
 
 def allowed_nodes(inventory: Inventory, ask: ResourceRequest, flavor: Flavor | None) -> Bools:
@@ -255,7 +271,7 @@ def _max_workers(inventory: Inventory, workload: Workload, free: Free, *, also_u
             allowed = everywhere if flavor is None else _suited(inventory, ask, flavor)
         else:
             allowed = allowed_nodes(inventory, ask, flavor)
-        out = max(out, int(per_node(inventory, ask, free, allowed).sum()))
+        out = max(out, in_all(ask, per_node(inventory, ask, free, allowed)))
     return out
 
 
@@ -264,7 +280,7 @@ def _too_big(inventory: Inventory, workload: Workload, count: int) -> Refusal:
     if count:
         return Refusal(
             Reason.NO_MATCHING_FLAVOR,
-            f"Needs {wanted} workers of {ask_text(ask)}; the whole cluster could hold {count}.",
+            f"Needs {wanted} workers of {ask_text(ask)}{labels_text(ask)}; the whole cluster could hold {count}.",
             (("needs_workers", wanted), ("fit_workers", count)),
         )
     gpus = max((n.gpus for n in inventory.nodes if not ask.models or n.model in ask.models), default=0)
@@ -275,6 +291,14 @@ def _too_big(inventory: Inventory, workload: Workload, count: int) -> Refusal:
         f"One worker needs {ask_text(ask)}; the largest nodes have {gpus} GPUs, {cpu / 1000:g} cores, {memory} MiB.",
         (("needs_gpus", ask.gpus), ("node_gpus", gpus), ("node_cpu_milli", cpu), ("node_memory_mib", memory)),
     )
+
+
+def labels_text(ask: ResourceRequest) -> str:
+    """What its labels ask of several workers, to follow `ask_text`; nothing without such labels."""
+    if ask.labels.affinity:
+        return f" on one GPU (affinity {ask.labels.affinity})"
+    apart = ask.labels.anti_affinity
+    return f", each on another GPU (anti-affinity {apart})" if apart else ""
 
 
 def ask_text(ask: ResourceRequest) -> str:

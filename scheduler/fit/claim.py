@@ -74,11 +74,12 @@ def _find(
         free = session.constraints.room_for(workload, when) if is_constrained else plan.free[when]
         free = plan.open_to(workload, free, when)
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
-        choose = spread_places if workload.spread and workload.uses_gpus else best_places
+        is_spread = workload.spread and workload.uses_gpus and not workload.ask.labels.affinity
+        choose = spread_places if is_spread else best_places
         places = choose(plan.inventory, seen, goal, options, free, chooser)
         if places is None:
             continue
-        if workload.kind is not Kind.INFERENCE:
+        if workload.kind is not Kind.INFERENCE or workload.ask.labels.affinity:
             return places
         found += places
         if len(found) == wanted.most:

@@ -51,6 +51,8 @@ def _is_scored(workload: Workload, goal: Goal) -> bool:
         return False
     if workload.topology.require == Level.NVLINK and workload.ask.gpus > 1:
         return False
+    if workload.ask.labels.affinity and goal.most > 1:
+        return False
     return workload.kind is Kind.INFERENCE or goal.most == 1
 
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gpushare.gpu import WHOLE, Share
-from gpushare.packing import Bools, best_device, take_whole
-from scheduler.fit.capacity import MANY, allowed_nodes, per_link, per_node
+from gpushare.packing import Bools, best_device, take_share, take_whole, worst_device
+from scheduler.fit.capacity import MANY, allowed_nodes, in_all, per_link, per_node
 from scheduler.fit.locality import capacity, levels, nodes_of, tightest
 from scheduler.fit.roles import find_all
-from scheduler.model.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
+from scheduler.model.snapshot import COMPUTE, Flavor, Ints, Inventory
 from scheduler.model.workload import ACTIVE, Assignment, Kind, Level, ResourceRequest, Topology, Workload
 from scheduler.state.free import Free
 
@@ -143,12 +143,13 @@ def ranked(
 def _loose_shares(
     inventory: Inventory, workload: Workload, share: Share, goal: Goal, free: Free, allowed: Bools
 ) -> tuple[Assignment, ...] | None:
-    """Shares that need not be together: each on the device that fits best, wherever it is."""
+    """Shares that need not be near: each on the device that fits best, or all on one, wherever it is."""
     nodes = per_node(inventory, workload.ask, free, allowed)
-    count = min(goal.most, int(nodes.sum()))
+    count = min(goal.most, in_all(workload.ask, nodes))
     if count < goal.least:
         return None
-    room = [(int(node), int(nodes[node])) for node in np.flatnonzero(nodes)]
+    enough = nodes >= count if workload.ask.labels.affinity else nodes > 0
+    room = [(int(node), int(nodes[node])) for node in np.flatnonzero(nodes) if enough[node]]
     return ranked(inventory, workload, _share_spots(inventory, share, free, room, count, None))
 
 
@@ -175,21 +176,24 @@ def _whole_spots(
 def _share_spots(
     inventory: Inventory, share: Share, free: Free, nodes: list[tuple[int, int]], count: int, link: int | None
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """A device for each of `count` shares, on the given nodes with the room they have."""
+    """A device for each of `count` shares, on the given nodes with the room they have; one for all with an affinity."""
     left = free.gpu.copy()
     room = np.zeros(len(inventory.nodes), dtype=np.int64)
     room[[node for node, _ in nodes]] = [take for _, take in nodes]
     spots: list[tuple[int, tuple[int, ...]]] = []
+    device: int | None = None
     for _ in range(count):
         allowed = (room > 0)[inventory.node_of]
         if link is not None:
             allowed = allowed & (inventory.link_of == link)
-        device = best_device(left, share, allowed, free.idle[inventory.node_of])
+        if not share.labels.affinity:
+            device = best_device(left, share, allowed, free.idle[inventory.node_of])
+        elif device is None:
+            device = worst_device(left, share, allowed)
         if device is None:
             raise RuntimeError("per_node counted a share that no device takes")
         node = int(inventory.node_of[device])
-        left[COMPUTE, device] -= share.guarantee
-        left[MEMORY, device] -= share.memory
+        take_share(left, device, share)
         room[node] -= 1
         spots.append((node, (device - int(inventory.offset[node]),)))
     return spots

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpushare.packing import Bools
-from scheduler.fit.capacity import per_link
+from scheduler.fit.capacity import gathered, per_link
 from scheduler.model.snapshot import Ints, Inventory
 from scheduler.model.workload import Level, ResourceRequest, Topology
 from scheduler.state.free import Free, is_idle
@@ -36,7 +36,8 @@ def capacity(inventory: Inventory, ask: ResourceRequest, free: Free, nodes: Ints
         return per_link(inventory, ask, free, nodes)
     if level == Level.NODE:
         return nodes
-    return np.bincount(domain_of_node(inventory, level), nodes).astype(np.int64)
+    domains = domain_of_node(inventory, level)
+    return gathered(ask, nodes, domains, int(domains.max(initial=-1)) + 1)
 
 
 def tightest(

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpushare.packing import take_share
 from scheduler.fit.comparison import Option, Places, best_places
 from scheduler.fit.gang import Goal
 from scheduler.fit.locality import domain_of_node
@@ -73,9 +74,12 @@ def _without(inventory: Inventory, free: Free, workload: Workload, places: Place
         at = inventory.index[place.node]
         node[:, at] -= workload.on_node(place)
         milli, memory = workload.on_device(place)
-        for index in place.gpus:
-            gpu[COMPUTE, int(inventory.offset[at]) + index] -= milli
-            gpu[MEMORY, int(inventory.offset[at]) + index] -= memory
+        for device in (int(inventory.offset[at]) + index for index in place.gpus):
+            if workload.ask.share:
+                take_share(gpu, device, workload.ask.share)
+            else:
+                gpu[COMPUTE, device] -= milli
+                gpu[MEMORY, device] -= memory
     return free_of(inventory, gpu, node)
 
 

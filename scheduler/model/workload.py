@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from gpushare.gpu import WHOLE, Share
+from gpushare.gpu import NO_LABELS, WHOLE, Labels, Share
 
 
 class Kind(StrEnum):
@@ -106,6 +106,11 @@ class ResourceRequest:
     def on_device(self) -> tuple[int, int]:
         """Milli-GPU and MiB that one worker takes of each device it holds; a whole one is shared with nothing."""
         return (self.share.guarantee, self.share.memory) if self.share else (WHOLE, 0)
+
+    @property
+    def labels(self) -> Labels:
+        """What it says of those beside its share; none without one."""
+        return self.share.labels if self.share else NO_LABELS
 
     @property
     def min_memory(self) -> int:
@@ -371,16 +376,14 @@ def surplus(workload: Workload) -> int:
 
 def lent(workload: Workload) -> list[int]:
     """The ranks of those workers: the highest, as they came last."""
-    more = surplus(workload)
-    return owned(workload)[-more:] if more else []
+    return owned(workload)[-more:] if (more := surplus(workload)) else []
 
 
 def can_shrink(workload: Workload) -> bool:
     """Whether a running gang has workers beyond its minimum, or one that still grows beyond its count."""
     if workload.kind is not Kind.TRAINING or workload.phase not in (Phase.RUNNING, Phase.SCALING):
         return False
-    gang = workload.gang
-    return _owned(workload) > max(1, gang.min if workload.phase is Phase.RUNNING else gang.count)
+    return _owned(workload) > max(1, workload.gang.min if workload.phase is Phase.RUNNING else workload.gang.count)
 
 
 def can_grow(workload: Workload) -> bool:
@@ -389,11 +392,8 @@ def can_grow(workload: Workload) -> bool:
         return False
     if workload.after or workload.finishing or workload.started_at is None:
         return False
-    return _staying(workload) < most(workload) and not any(a.leaving for a in workload.placement)
-
-
-def _staying(workload: Workload) -> int:
-    return sum(not a.leaving for a in workload.placement) - workload.role_members
+    held = workload.placement
+    return len(held) - workload.role_members < most(workload) and not any(a.leaving for a in held)
 
 
 def _owned(workload: Workload) -> int:

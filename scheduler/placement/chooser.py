@@ -58,7 +58,7 @@ class Chooser:
         while len(found) < most and (place := self._scorer.choose(self._fleet, want, allowed)) is not None:
             node, device = place
             devices = devices_of(self._fleet, node, device, want.numbers)
-            take(self._fleet, node, devices, want.numbers)
+            take(self._fleet, node, devices, want.numbers, is_alone=bool(ask.labels.anti_affinity))
             found.append((node, devices))
             inside = next(i for i, room in enumerate(rooms) if room.nodes[node])
             left[inside] -= 1
@@ -80,7 +80,7 @@ class Chooser:
             offer = self._scorer.offer(self._fleet, want, allowed)
             allowed[node] = False
             total += 0.0 if offer is None else offer[2]
-            take(self._fleet, node, devices, want.numbers)
+            take(self._fleet, node, devices, want.numbers, is_alone=bool(ask.labels.anti_affinity))
         return total / len(sample)
 
     def _want(self, ask: ResourceRequest) -> Want:

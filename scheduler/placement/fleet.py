@@ -43,12 +43,12 @@ def want_of(ask: ResourceRequest, kinds: Sequence[Kind]) -> Want:
     return Want(numbers, np.array(may, dtype=np.bool_))
 
 
-def take(fleet: Fleet, node: int, devices: Sequence[int], numbers: Ints) -> None:
-    """Take one worker's place, in place."""
+def take(fleet: Fleet, node: int, devices: Sequence[int], numbers: Ints, *, is_alone: bool = False) -> None:
+    """Take one worker's place, in place. is_alone: leave nothing there to others like it."""
     fleet.host[node, 0] -= numbers[CPU]
     fleet.host[node, 1] -= numbers[RAM]
     for device in devices:
-        if numbers[GPUS]:
+        if numbers[GPUS] or is_alone:
             fleet.gpu[node, device] = 0
         else:
             fleet.gpu[node, device] -= (numbers[MILLI] << BITS) + numbers[VRAM]

@@ -147,6 +147,13 @@ def workers_on(session: Session, gang: Workload, seats: Sequence[Seat]) -> tuple
 
 
 def _may_share(session: Session, gang: Workload, seat: Seat) -> bool:
-    """Whether it may be on one device with all that is there: of one team, or of teams that both share with others."""
+    """Whether it may be on one device with all that is there: of one team, or of teams that both share with others.
+
+    It has no label, so it keeps off shares with an exclusion.
+    """
     tenants = session.plan.tenants
-    return tenants is None or all(tenants.may_share(gang.team, team) for team in seat.beside or (seat.lender.team,))
+    if tenants is None:
+        return True
+    return not tenants.is_exclusive(seat.device) and all(
+        tenants.may_share(gang.team, team) for team in seat.beside or (seat.lender.team,)
+    )

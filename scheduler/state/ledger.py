@@ -28,7 +28,7 @@ MAY_LEAVE, MOVABLE, SERVICE, HOLDS, RUNS = range(
 )  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
     "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "lending", "growable",
-    "preempted", "team_number", "borrowing", "sleeping", "wishing", "offloaded",
+    "preempted", "team_number", "borrowing", "sleeping", "wishing", "offloaded", "labelled",
 )  # fmt: skip
 MAX_PAIRS = 4000  # changes after which counting anew is as fast
 
@@ -81,6 +81,7 @@ class Ledger(Slotted):
         self.sleeping: dict[str, Workload] = {}  # services with replicas asleep
         self.wishing: dict[str, Workload] = {}  # run and ask for other places
         self.offloaded: dict[str, Workload] = {}  # services with weights in the memory of nodes
+        self.labelled: dict[str, Workload] = {}  # ask for a share with labels, whether they wait or hold one
         self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
         self.team_number: dict[str, int] = {}
         size = max(64, len(snapshot.workloads))
@@ -145,7 +146,7 @@ class Ledger(Slotted):
         if uid in self.waiting and uid not in self.gated:
             self._want(workload, -1)
         others = self.holding, self.unsettled, self.moving, self.elastic, self.lending, self.growable, self.preempted
-        rare = self.borrowing, self.sleeping, self.offloaded, self.wishing
+        rare = self.borrowing, self.sleeping, self.offloaded, self.wishing, self.labelled
         for kept in (self.waiting, self.gated, self.again, *others, *rare):
             kept.pop(uid, None)
         slot = self._give_back(uid)
@@ -160,6 +161,8 @@ class Ledger(Slotted):
             self._note_waiting(workload)
         if workload.moving:
             self.moving[uid] = workload
+        if workload.ask.share and workload.ask.share.labels:
+            self.labelled[uid] = workload
         if not workload.placement:
             return []
         self.holding[uid] = workload

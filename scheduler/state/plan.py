@@ -64,9 +64,9 @@ class Plan:
 
     @cached_property
     def tenants(self) -> Tenants | None:
-        """Whose shares lie where, from the first time that it is asked; None: every team shares with every other."""
+        """Whose shares lie where, from the first time that it is asked; None: any may lie beside any other."""
         snapshot = self.snapshot
-        if all(team.shares_with_others for team in snapshot.teams):
+        if not self.ledger.labelled and all(team.shares_with_others for team in snapshot.teams):
             return None
         seen = {**self.ledger.holding, **self.view}
         found = Tenants(self.inventory, snapshot.teams, seen.values())
@@ -80,7 +80,9 @@ class Plan:
         tenants = self.tenants if has_share(workload) else None
         if tenants is None:
             return free
-        closed = tenants.closed_to(workload.team, when)
+        closed = tenants.closed_to(workload, when)
+        if self.ledger.labelled:
+            closed |= tenants.kept_from(workload, when, is_idle(free.gpu))
         return Free(np.where(closed, 0, free.gpu), free.node, free.idle) if closed.any() else free
 
     def workload(self, uid: str) -> Workload:

@@ -161,9 +161,22 @@ def test_the_words_of_sharepods_ask_for_a_share(metadata: dict[str, Any]) -> Non
     }  # fmt: skip
 
 
+def test_the_labels_of_sharepods_are_those_of_the_share() -> None:
+    labels = {
+        "kubeshare/sched_affinity": "red", "kubeshare/sched_anti-affinity": "green", "kubeshare/sched_exclusion": "blue"
+    }  # fmt: skip
+    found = file(shared({"annotations": {**SHARES[1]["annotations"], **labels}}))["resources"]["gpu_share"]
+    assert [found[name] for name in ("affinity", "anti_affinity", "exclusion")] == ["red", "green", "blue"]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        ({"sched_affinity": "red"}, "sharedgpu/gpu_request is missing"),
+        (
+            {"gpu_request": "0.3", "gpu_mem": "1073741824", "sched_exclusion": "a b"},
+            'sharedgpu/sched_exclusion is "a b". Use letters, digits',
+        ),
         ({"gpu_limit": "1"}, "sharedgpu/gpu_request is missing"),
         ({"gpu_request": "0.3"}, "sharedgpu/gpu_mem is missing"),
         ({"gpu_request": "0", "gpu_mem": "1073741824"}, "Give at least 0.001"),

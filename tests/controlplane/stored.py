@@ -3,7 +3,7 @@
 import uuid
 from dataclasses import replace
 
-from controlplane.jobspec.podsets import roles_values
+from controlplane.jobspec.podsets import labels_text, roles_values
 from controlplane.models import ClusterState, NodePool, Placement, PriorityClass, Quota, Team, TeamUse
 from controlplane.models import Node as NodeRow
 from controlplane.models import Workload as WorkloadRow
@@ -87,6 +87,7 @@ def _columns(w: Workload) -> dict[str, object]:
     return {
         "uid": w.id, "seq": w.seq, "name": w.name, "kind": w.kind.value, "spec": {}, "gpus": w.ask.gpus,
         "share_guarantee": share.guarantee if share else 0, "share_limit": share.limit if share else 0,
+        "share_labels": labels_text(w.ask.labels),
         "gpu_memory": share.memory if share else w.ask.gpu_memory, "gpu_models": list(w.ask.models),
         "cpu_milli": w.ask.cpu_milli, "memory": w.ask.memory, "workers": w.gang.count, "workers_min": w.gang.min,
         "workers_max": w.gang.max, "roles": roles_values(w.roles),

@@ -74,7 +74,7 @@ ADDED = (  # keys of answers that features since then have added
     "native", "raised_limit", "max_limit", "reallocation", "slow_worker", "changed_by_weft", "notebook_park_minutes",
     "notebook_max_milli", "notebook_extend", "browser_url",
     "restart", "scaling_curve",
-    "harvest", "asynchronous",
+    "harvest", "asynchronous", "affinity", "anti_affinity", "exclusion",
     "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",
     "on_gpus", "on_nodes", "on_host", "weights", "wake_seconds", "host_wake_seconds",
 )  # fmt: skip

@@ -27,6 +27,7 @@ NAMES_READ = {
     ("elastic", "self.plan.inventory.nodes[node].name"): "a node's",
     ("gang", "inventory.nodes[node].name"): "a node's",
     ("candidates", "level.name"): "a level's",
+    ("beside", "inventory.nodes[node].name"): "a node's",
     ("candidates", "o.name"): "a priority class's",
     ("candidates", "topology.require.name"): "a level's",
     ("ledger", "n.name"): "a node's",

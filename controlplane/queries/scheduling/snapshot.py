@@ -7,7 +7,7 @@ from uuid import UUID
 
 from controlplane.domain.cycle import Frame
 from controlplane.domain.sharedemands import words
-from controlplane.jobspec.podsets import roles_of
+from controlplane.jobspec.podsets import labels_of, roles_of
 from controlplane.models import ClusterState, Placement, PlacementState, Takes, bulk
 from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
@@ -114,7 +114,7 @@ _COLUMNS = (
     "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
     "scaled_at", "finishing", "moving", "roles", "surge", "awake", "standby", "goes_to", "off",
-    "workers_cap", "offloads", "spread", "role_counts", "asynchronous",
+    "workers_cap", "offloads", "spread", "role_counts", "asynchronous", "share_labels",
 )  # fmt: skip
 
 
@@ -160,8 +160,10 @@ def _workload(values: tuple[Any, ...], teams: Teams, seats: Seats, with_surge: b
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
      scaled_at, finishing, moving, roles, surge, awake, standby, goes_to, off, cap, offloads,
-     spread, role_counts, asynchronous) = values  # fmt: skip
+     spread, role_counts, asynchronous, labels) = values  # fmt: skip
     share, (of_team, demands) = Share(guarantee, limit, gpu_memory) if guarantee else None, teams[team]
+    if share and labels:
+        share = replace(share, labels=labels_of(labels))
     ask = ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
     return Workload(
         id=str(uid),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from controlplane.jobspec.podsets import labels_text
 from controlplane.jobspec.spec import Spec
 
 
@@ -17,6 +18,7 @@ def of_ask(spec: Spec) -> dict[str, Any]:
         "gpus": ask.gpus,
         "share_guarantee": share.guarantee if share else 0,
         "share_limit": share.limit if share else 0,
+        "share_labels": labels_text(ask.labels),
         "gpu_memory": share.memory if share else ask.gpu_memory,
         "gpu_models": list(ask.models),
         "cpu_milli": ask.cpu_milli,

@@ -9,6 +9,7 @@ from scheduler.model.workload import Kind, Level
 
 File = dict[str, Any]
 
+SHARE_LABELS = ("affinity", "anti_affinity", "exclusion")
 BEFORE = ("before-0", "before-1")  # workloads of each team that `after` may name
 ODD_TEXTS = ("", "$(HOME) ${x} $$", "a\tb\nc", "ünï '\"`; rm -rf", "-", "--x=1")
 _NAME_OF_253 = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
@@ -43,6 +44,9 @@ VALUES: dict[str, Sequence[Any]] = {
     "guarantee": (0.001, 0.3, 1),
     "limit": (1,),
     "max_limit": (1,),
+    "affinity": ("web", "A.b_c-1"),
+    "anti_affinity": ("ps", "x" * 63),
+    "exclusion": ("1", "paper-7"),
     "gpu_share.memory": ("1Mi", "1.5Gi", "40G"),
     "gpu_model": ("A100", ["A100"], ["A100", "H100"], ["B.x_1", "A100"]),
     "gpu_memory": ("1Mi", "40Gi"),
@@ -161,6 +165,22 @@ def resources(file: File, kind: Kind, number: int, draw: random.Random, wanted: 
             asked.pop("gpu_model", None)
 
 
+def labels(file: File, kind: Kind, number: int, draw: random.Random, wanted: str) -> None:
+    """Shares of a gang with roles have none, and replicas with an affinity are not spread."""
+    del kind, number, draw
+    share = file["resources"].get("gpu_share", {})
+    if wanted.rpartition(".")[2] in SHARE_LABELS:
+        file.pop("roles", None)
+    if "roles" in file:
+        for name in SHARE_LABELS:
+            share.pop(name, None)
+    if "affinity" in share and file.get("replicas", {}).get("spread", "pack") != "pack":
+        if wanted == "replicas.spread":
+            del share["affinity"]
+        else:
+            del file["replicas"]["spread"]
+
+
 def places(file: File, kind: Kind, number: int, draw: random.Random, wanted: str) -> None:
     """`prefer` is not wider than `require`."""
     del kind, number, draw, wanted
@@ -170,7 +190,7 @@ def places(file: File, kind: Kind, number: int, draw: random.Random, wanted: str
         topology["prefer"], topology["require"] = levels
 
 
-SETTLED = (head, volumes, secrets, gangs, rollouts, resources, places)
+SETTLED = (head, volumes, secrets, gangs, rollouts, resources, labels, places)
 
 
 def _with(**fields: Any) -> Callable[[File], File]:
