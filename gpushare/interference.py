@@ -61,8 +61,7 @@ class Interference:
     @property
     def weights(self) -> Floats:
         """Of duty, memory and SM. Shape [3]."""
-        found: Floats = np.linalg.solve(self.precision, self.weighted)
-        return found
+        return np.asarray(np.linalg.solve(self.precision, self.weighted), dtype=np.float64)
 
     @property
     def noise(self) -> float:
@@ -130,4 +129,4 @@ def _met(own: Load, others: Sequence[Load]) -> Floats:
     for load in (own, *others):
         if not all(0 <= part <= 1 for part in load):
             raise ValueError(f"interference: {load} has a part that is not 0 to 1")
-    return np.array(own) * np.array([*others, Load(0.0, 0.0, 0.0)]).sum(axis=0)
+    return np.asarray(np.array(own) * np.array([*others, Load(0.0, 0.0, 0.0)]).sum(axis=0), dtype=np.float64)

@@ -1,5 +1,7 @@
 """The port `Doors` over Kubernetes: the address of the notebook's pod. It lists pods, as what shows logs does."""
 
+from typing import Any
+
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, RefusedError
 from controlplane.cluster.kubernetes.connection import Access
@@ -26,7 +28,7 @@ class KubernetesDoors:
             raise DoorError(str(error)) from error
         except ClusterUnreachable as error:
             raise DoorError(f"The cluster does not answer: {error}") from error
-        pod = next((one for one in found if one["metadata"]["name"] == name), {})
+        pod: dict[str, Any] = next((one for one in found if one["metadata"]["name"] == name), {})
         host = str((pod.get("status") or {}).get("podIP") or "")
         return f"[{host}]:{seat.port}" if ":" in host else f"{host}:{seat.port}" if host else None
 

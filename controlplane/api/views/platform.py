@@ -11,7 +11,7 @@ from controlplane.api.pagination import part
 from controlplane.api.serializers import details as devices
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests, sharing
-from controlplane.jobspec import jobfile
+from controlplane.jobspec import gpushares
 from controlplane.jobspec.quantities import iso, moment
 from controlplane.jobspec.shapes import Choice, Items, Quantity, Text
 from controlplane.queries.accounts import access
@@ -21,7 +21,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.scheduling import draining, nodes
 from controlplane.services.tenancy import quotas, teams
 
-LABEL = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", jobfile.LABEL_FIX)
+LABEL = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", gpushares.LABEL_FIX)
 MOMENT = Quantity(moment, 0, 4e9, '"2026-01-01T00:00:00Z"', ("1970-01-01T00:00:00Z", "2096-10-02T00:00:00Z"))
 FORMATS = Choice(("json", "csv"))
 DAY = 86_400.0
