@@ -16,7 +16,7 @@ NOT_RUN: Mapping[str, str] = {
     ),
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
     r"manage\.py reproduce (training|dragon|nearchus|seeds|dynamoml|poster)( .*)?": (
-        "measures for minutes to hours; tests/mix and test_reproduce_nearchus.py draw made-up results, and play a little"
+        "measures for minutes to hours; tests/mix and test_reproduce_nearchus.py draw made-up results and play some"
     ),
     r"manage\.py (activator|admission|leave)( .*)?": (
         "serves until it is ended, or takes Weft out of a namespace; tests/activator and tests/adopted run them"
