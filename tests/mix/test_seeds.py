@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -89,10 +90,14 @@ def made(keys: list[Key], planted: Mapping[tuple[str, str], float] | None = None
     return found
 
 
-def report(name: str = "seeds", planted: Mapping[tuple[str, str], float] | None = None) -> measure.Found:
+Planted = tuple[tuple[tuple[str, str], float], ...]
+
+
+@cache
+def report(name: str = "seeds", planted: Planted = ()) -> measure.Found:
     """The full form of few seeds, all of it made up."""
     view, benchmarks = VIEWS[name], Made()
-    mix, manifests = made(list(FORM.mix()), planted), made(list(FORM.by_manifests()))
+    mix, manifests = made(list(FORM.mix()), dict(planted)), made(list(FORM.by_manifests()))
     taken = {name: benchmarks.take(name, Path(), Kept(None, {}), quiet) for name in NOTES}
     return measure.Found(view, FORM, measure.chosen(view, FORM, mix, manifests, taken, [], "played"), taken, "today")
 
@@ -127,14 +132,14 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 def test_a_loss_that_is_planted_stands_among_the_losses_and_nothing_like_it_else() -> None:
     assert "binpack, pool" not in losses(drawn.page(report()))
-    lost = losses(drawn.page(report(planted={("binpack, pool", "ar"): 0.9, ("edragon, pool", "ps"): 1.0})))
+    lost = losses(drawn.page(report(planted=((("binpack, pool", "ar"), 0.9), (("edragon, pool", "ps"), 1.0)))))
     assert "<td>binpack, pool</td><td>better than ours</td><td>makespan over ours</td><td>ar, 12 of 16</td>" in lost
     assert "<td>edragon, pool</td><td>level with ours</td><td>makespan over ours</td><td>ps, 12 of 16</td>" in lost
     assert "<td>0.9 x</td>" in lost
 
 
 def test_goals_and_claims_that_are_missed_stand_there_too_and_those_of_stored_benchmarks() -> None:
-    lost = losses(drawn.page(report(planted={("native", which): 2.0 for which in FORM.sets})))
+    lost = losses(drawn.page(report(planted=tuple((("native", which), 2.0) for which in FORM.sets))))
     assert "<td>mixed.makespan_ratio_ci_low</td><td>the worst set</td><td>2 x</td><td>&gt;= 2.85 x</td>" in lost
     assert "<td>poster training 3.26x, ar</td>" in lost
     assert "<td>notebooks.users_per_gpu_ratio</td>" in lost
