@@ -28,7 +28,7 @@ FORM = replace(forms.full(3), times=(8,))
 TINY = replace(
     forms.SHORT, baselines=("native", "gang", "binpack", "kueue-like", "edragon"), curve=("native",),
     crowding=(), times=(), loads=(0.9,), at_random=("native",), manifests=("native",), alone=(), traces=(), work=0.02,
-    steps=(("+sharing", "+sharing, no moves"), ("+harvest", OURS)),
+    steps=(("+sharing", "+sharing, no moves"), ("+harvest", OURS)), processes=1,
 )  # fmt: skip
 NOTES: Mapping[str, tuple[str, ...]] = {
     "slo": ("standby of 2 s by hpa-rps 0.9: late 99.694 %, 4604 bad, net 0.88",),

@@ -33,7 +33,7 @@ class Form:
     """sets: of trainings; seeds: of what ours is held against; few: of all else; crowding: GPUs of 16 that others hold,
     beside 12. times: how many times as large clusters are. loads: of trainings that come at random. work: length of
     trainings over the usual. traces: of services. baselines, beside, curve, at_random, steps: policies and parts that
-    are played. is_short: benchmarks that take long are shown as they are stored, or not at all.
+    are played. is_short: benchmarks that take long are shown as they are stored, or not at all. processes: that play.
     """
 
     sets: tuple[str, ...] = SETS
@@ -52,6 +52,7 @@ class Form:
     alone: tuple[str, ...] = dragon.BY_ITSELF
     steps: tuple[tuple[str, str], ...] = STEPS
     is_short: bool = False
+    processes: int = 2
 
     @property
     def first(self) -> Sequence[int]:

@@ -50,9 +50,9 @@ def found(
         step = first / len(names)
         taken[name] = benchmarks.take(name, data, kept, _part(progress, at * step, step, f"{name}: "))
     rest = (1 - first) / 2
-    mix = plays.played(data, plays.MIX, form.mix(), kept, _part(progress, first, rest))
+    mix = plays.played(data, plays.MIX, form.mix(), kept, _part(progress, first, rest), form.processes)
     keys = form.by_manifests() if {"E2", "E7"} & set(view.experiments) else ()
-    manifests = plays.played(data, plays.MANIFESTS, keys, kept, _part(progress, first + rest, rest))
+    manifests = plays.played(data, plays.MANIFESTS, keys, kept, _part(progress, first + rest, rest), form.processes)
     played = f"played, {commit_of(benchmarks.now)}"
     of_services = list(servicerows.rows(form.traces, data, played)) if "E3" in view.experiments else []
     mine = chosen(view, form, mix, manifests, taken, of_services, played)

@@ -1,8 +1,8 @@
-"""The runs of the mix, two at a time, each kept as soon as it has ended."""
+"""The runs of the mix, each kept as soon as it has ended."""
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from multiprocessing import get_context
@@ -21,21 +21,30 @@ MODELS = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")  # of t
 TABLES = Path("training") / "pollux" / "profile_placements.csv"
 
 
-def played(data: Path, of: str, keys: Iterable[Key], kept: Kept, progress: Progress) -> dict[Key, Told]:
-    """Play what is not kept yet. Keys of the answer say nothing of the trainings' length."""
+def played(
+    data: Path, of: str, keys: Iterable[Key], kept: Kept, progress: Progress, processes: int = PROCESSES
+) -> dict[Key, Told]:
+    """Play what is not kept yet, so many at a time; 1: in this process.
+
+    Keys of the answer say nothing of the trainings' length.
+    """
     wanted = list(dict.fromkeys(keys))
     missing = [key for key in wanted if kept.get(of, name_of(key)) is None]
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if missing:
-        with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-            waits = {pool.submit(one, data, of, key): key for key in missing}
-            for number, done in enumerate(as_completed(waits), 1):
-                key = waits[done]
-                kept.add(of, {name: float(value) for name, value in asdict(done.result()).items()}, name_of(key))
-                progress(
-                    number / len(missing), f"{of}: {number} of {len(missing)}: {key.which}, {key.policy}, {key.seed}"
-                )
+    for number, (key, told) in enumerate(_each(data, of, missing, processes), 1):
+        kept.add(of, {name: float(value) for name, value in asdict(told).items()}, name_of(key))
+        progress(number / len(missing), f"{of}: {number} of {len(missing)}: {key.which}, {key.policy}, {key.seed}")
     return {replace(key, work=1.0): Told(**kept.get(of, name_of(key))) for key in wanted}
+
+
+def _each(data: Path, of: str, keys: Sequence[Key], processes: int) -> Iterator[tuple[Key, Told]]:
+    """The runs as they end."""
+    if processes == 1 or not keys:
+        yield from ((key, one(data, of, key)) for key in keys)
+        return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waits = {pool.submit(one, data, of, key): key for key in keys}
+        yield from ((waits[done], done.result()) for done in as_completed(waits))
 
 
 def one(data: Path, of: str, key: Key) -> Told:
