@@ -15,8 +15,8 @@ NOT_RUN: Mapping[str, str] = {
         "asks in a container, or serves until it is ended; test_compose.py and tests/adopted run them"
     ),
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
-    r"manage\.py reproduce (training|dragon|nearchus)( .*)?": (
-        "measures for a quarter of an hour; tests/mix and test_reproduce_nearchus.py draw made-up results"
+    r"manage\.py reproduce (training|dragon|nearchus|seeds|dynamoml|poster)( .*)?": (
+        "measures for minutes to hours; tests/mix and test_reproduce_nearchus.py draw made-up results and play some"
     ),
     r"manage\.py (activator|admission|leave|notebook_proxy)( .*)?": (
         "serves until it is ended, or leaves a namespace; tests/activator, tests/adopted, tests/notebookproxy run them"

@@ -1,6 +1,6 @@
 """Parts of a report: one HTML page that needs nothing else, in light and dark. Charts are SVG."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -24,6 +24,8 @@ svg text { font-size: 11px; fill: var(--dim); } .grid { stroke: var(--line); str
 .curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; } .load { stroke: var(--text); }
 """
 WIDTH, ROW, LEFT, RIGHT, BOTTOM = 960, 18, 220, 80, 24  # of bars, in user units; on the right stands the mean
+TALL = 240  # of lines, in user units
+DASHES = ("", "6 3", "2 3", "8 3 2 3", "12 4", "1 2", "4 2 1 2")
 Bar = tuple[str, float, float, float]  # name, low end, mean, high end
 
 
@@ -54,11 +56,12 @@ def figures(result: Result) -> SafeString:
 
 def bars(rows: Sequence[Bar], unit: str) -> SafeString:
     """A point and its 95 % interval for each policy; the upright line is where both are level."""
-    most = max((high for _, _, _, high in rows), default=1.0)
+    even = 1.0 if unit == "x" else 0.0
+    most = max((even, *(high for _, _, _, high in rows)))
     least = min(0.0, *(low for _, low, _, _ in rows)) if rows else 0.0
     scale = (WIDTH - LEFT - RIGHT) / max(most - least, 1e-9)
     height = ROW * len(rows) + BOTTOM
-    level = LEFT + ((1.0 if unit == "x" else 0.0) - least) * scale
+    level = LEFT + (even - least) * scale
     drawn = format_html_join(
         "",
         '<text x="{}" y="{}" text-anchor="end">{}</text><path class="grid" d="M{} {}H{}"/>'
@@ -97,4 +100,58 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeString:
         format_html_join(
             "", "<tr>{}</tr>", ((format_html_join("", "<td>{}</td>", ((one,) for one in row)),) for row in rows)
         ),
+    )
+
+
+def lines(labels: Sequence[str], curves: Mapping[str, Sequence[float | None]], unit: str) -> SafeString:
+    """A line for each name over the same places from left to right, with a key; None: a line has no point there."""
+    values = [value for one in curves.values() for value in one if value is not None]
+    top = max((*values, 1.0)) * 1.05
+    middle, bottom = (WIDTH - LEFT - RIGHT) / max(len(labels), 1), TALL - BOTTOM
+
+    def at(place: int, value: float) -> str:
+        return f"{LEFT + (place + 0.5) * middle:.1f} {bottom - (bottom - 8) * value / top:.1f}"
+
+    drawn = [
+        (number, [at(place, value) for place, value in enumerate(one) if value is not None])
+        for number, one in enumerate(curves.values())
+    ]
+    level = 1.0 if unit == "x" else 0.0
+    return format_html(
+        '<p>{}</p><div class="wide"><svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}{}</svg>'
+        "</div>",
+        format_html_join(" ", "{}{}", ((_key(number), name) for number, name in enumerate(curves))),
+        WIDTH, TALL, f"{len(curves)} lines over {', '.join(labels)}",
+        format_html_join(
+            "", '<path class="grid" d="M{} {}H{}"/><text x="{}" y="{}" text-anchor="end" dy="4">{}</text>',
+            (
+                (LEFT, y, WIDTH - RIGHT, LEFT - 6, y, f"{value:.3g} {unit}")
+                for value in sorted({0.0, level, *(top / 1.05 * part for part in (0.25, 0.5, 0.75, 1.0))})
+                for y in (f"{bottom - (bottom - 8) * value / top:.1f}",)
+            ),
+        ),
+        format_html_join(
+            "", '<text x="{}" y="{}" text-anchor="middle">{}</text>',
+            ((f"{LEFT + (place + 0.5) * middle:.1f}", TALL - 6, label) for place, label in enumerate(labels)),
+        ),
+        format_html_join(
+            "", '<path class="curve" style="{}" d="M{}"/>',
+            ((_style(number), "L".join(points)) for number, points in drawn if points),
+        ),
+        format_html_join(
+            "", '<circle cx="{}" cy="{}" r="3" fill="var(--p{})"/>',
+            ((*point.split(), number % 6) for number, points in drawn for point in points),
+        ),
+    )  # fmt: skip
+
+
+def _style(number: int) -> str:
+    """What tells lines apart: a colour, and dashes beside it."""
+    return f"stroke:var(--p{number % 6});stroke-dasharray:{DASHES[number % len(DASHES)] or 'none'}"
+
+
+def _key(number: int) -> SafeString:
+    return format_html(
+        '<svg class="key" width="34" height="8" aria-hidden="true"><path class="curve" style="{}" d="M0 4H34"/></svg>',
+        _style(number),
     )

@@ -22,7 +22,11 @@ def least_makespan(world: World) -> float:
         for training in world.trainings
     )
     at = np.arange(WARM, WARM + LONGEST, STEP)
-    serving = np.clip(np.ceil(world.service.need(at)), 1, MOST_REPLICAS) if world.replicas else np.zeros_like(at)
+    serving = (
+        np.clip(np.ceil(world.service.need(at)), 1, MOST_REPLICAS * world.times)
+        if world.replicas
+        else np.zeros_like(at)
+    )
     pool = -(-world.notebooks * HALF // WHOLE)
-    done = np.cumsum((NODES * NODE_GPUS - pool - serving) * STEP)
+    done = np.cumsum((NODES * NODE_GPUS * world.times - pool - serving) * STEP)
     return float(STEP * (np.searchsorted(done, gpu_seconds) + 1))

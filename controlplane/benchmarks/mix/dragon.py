@@ -25,6 +25,7 @@ from controlplane.benchmarks.mix import draws, measure, runs
 from controlplane.benchmarks.mix.measure import All, Floats, down, gain, interval, paired, ratio
 from controlplane.benchmarks.mix.policies import ALONE, PARTS
 from controlplane.benchmarks.mix.runs import CROWDED, LOADS, Key, Told
+from controlplane.benchmarks.training.tables import Application
 
 SETS = ("ps", "ar")
 AT_RANDOM = "mixed"  # half of these trainings each
@@ -83,10 +84,14 @@ def wanted(seeds: Sequence[int], few: Sequence[int]) -> Iterator[Key]:
 
 def told(data: Path, key: Key) -> Told:
     """Play one."""
-    apps = runs.applications(data)
+    return runs.measured(world_of(runs.applications(data), key), key.policy)
+
+
+def world_of(apps: dict[str, Application], key: Key) -> draws.World:
+    """What is drawn for it."""
     if key.load:
-        return runs.measured(draws.poisson_world(key.which, key.seed, apps, key.load, key.crowded), key.policy)
-    return runs.measured(draws.manifests_world(key.which, key.seed, apps, key.crowded), key.policy)
+        return draws.poisson_world(key.which, key.seed, apps, key.load, key.crowded, work=key.work)
+    return draws.manifests_world(key.which, key.seed, apps, key.crowded, work=key.work)
 
 
 def judged(found: All) -> Result:

@@ -68,16 +68,20 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The load of the service: a "day" of four hours with a burst each half hour. rise: s; 0: bursts are sudden."""
+    """The load of the service: a "day" of four hours with a burst each half hour. rise: s; 0: bursts are sudden.
+
+    times: as many requests as this, day and bursts alike.
+    """
 
     seed: int
     phase: float
     rise: float = RISE
+    times: int = 1
 
     def need(self, at: Floats) -> Floats:
         """Replicas that are needed at these times."""
         day = NEED + SWING * np.sin(2 * np.pi * at / DAY + self.phase)
-        return np.clip(day + self._bursts(at), NEED_LEAST, NEED_MOST)
+        return self.times * np.clip(day + self._bursts(at), NEED_LEAST, NEED_MOST)
 
     def _bursts(self, at: Floats) -> Floats:
         found = np.zeros_like(at)
@@ -100,22 +104,26 @@ class Service:
         """When requests come in this chunk of time, ascending, and how long each takes, s."""
         rng, begin = np.random.default_rng([self.seed, 12, chunk]), chunk * CHUNK
         per_second = USE * SLOTS / REQUEST
-        most = NEED_MOST * per_second
+        most = NEED_MOST * self.times * per_second
         at = begin + np.sort(rng.random(rng.poisson(most * CHUNK))) * CHUNK
-        at = at[rng.random(len(at)) * NEED_MOST < self.need(at)]
+        at = at[rng.random(len(at)) * NEED_MOST * self.times < self.need(at)]
         sizes = np.exp(REQUEST_SIGMA * rng.standard_normal(len(at)) - REQUEST_SIGMA**2 / 2)
         return at, REQUEST * sizes
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """notebooks: how many; replicas: that the service has where nothing scales it, 0: there is no service."""
+    """notebooks: how many; replicas: that the service has where nothing scales it, 0: there is no service.
+
+    times: of everything, nodes included, there is so many times as much.
+    """
 
     seed: int
     trainings: tuple[Training, ...]
     service: Service
     notebooks: int
     replicas: int
+    times: int = 1
 
     def start_seconds(self, kind: Kind, pod: str) -> float:
         """From a pod's place to its running: 5 to 60 s, as in the simulated cluster."""
@@ -129,55 +137,77 @@ def world(
     crowded: int = 12,
     rise: float = RISE,
     wave_seconds: float = WAVE_SECONDS,
+    *,
+    times: int = 1,
+    work: float = 1.0,
 ) -> World:
-    """The mix of one set and seed. crowded: GPUs that whole notebooks and four replicas hold. Raises ValueError."""
+    """The mix of one set and seed. Raises ValueError.
+
+    crowded: GPUs of 16 that whole notebooks and four replicas hold; times: see `World`; work: over WORK.
+    """
     if which not in SETS:
         raise ValueError(f"set: {which!r} is none of {', '.join(SETS)}")
     if not 4 <= crowded <= 14:
         raise ValueError(f"crowded: {crowded} GPUs, must be 4 to 14 of 16")
-    count = WAVES * OF_WAVE
+    of_wave = OF_WAVE * times
+    count = WAVES * of_wave
     rng = np.random.default_rng([seed, 1])
     speeds = _speeds(which, rng, count, all_reduces(apps))
-    spread = rng.uniform(1 - WORK_SPREAD, 1 + WORK_SPREAD, count)
+    seconds = WORK * work * rng.uniform(1 - WORK_SPREAD, 1 + WORK_SPREAD, count)
     errors = np.exp(ERROR * rng.standard_normal(count))
     trainings = tuple(
-        _training(
-            n, WARM + wave_seconds * (n // OF_WAVE), 2, WORK * spread[n], WORK * spread[n] * errors[n], speeds[n], rng
-        )
+        _training(n, WARM + wave_seconds * (n // of_wave), 2, seconds[n], seconds[n] * errors[n], speeds[n], rng)
         for n in range(count)
     )
-    return World(seed, trainings, _service(seed, rise), crowded - 4, 4)
+    return World(seed, trainings, _service(seed, rise, times), (crowded - 4) * times, 4 * times, times)
 
 
 def poisson_world(
-    which: str, seed: int, apps: dict[str, Application], load: float, crowded: int = 12, count: int = 24
+    which: str,
+    seed: int,
+    apps: dict[str, Application],
+    load: float,
+    crowded: int = 12,
+    count: int = 24,
+    *,
+    work: float = 1.0,
 ) -> World:
-    """Trainings of 1, 2 or 4 workers that come at random; load: their work over what the GPUs left by others can do."""
+    """Trainings of 1, 2 or 4 workers that come at random; load: their work over what the GPUs left by others can do.
+
+    work: over the usual.
+    """
+    length = WORK * work
     rng = np.random.default_rng([seed, 2])
     speeds = _speeds(which, rng, count, all_reduces(apps))
     sizes = rng.choice([1, 2, 4], count)
     spread = rng.uniform(1 - WORK_SPREAD, 1 + WORK_SPREAD, count)
     errors = np.exp(ERROR * rng.standard_normal(count))
     # Each is to take about the same time with the workers that it asks for.
-    works = [WORK / 2 * spread[n] * speeds[n].of((int(sizes[n]),)) for n in range(count)]
-    gpu_seconds = float(np.mean(WORK / 2 * spread * sizes))
+    works = [length / 2 * spread[n] * speeds[n].of((int(sizes[n]),)) for n in range(count)]
+    gpu_seconds = float(np.mean(length / 2 * spread * sizes))
     at = WARM + np.cumsum(rng.exponential(gpu_seconds / (load * (16 - crowded)), count))
     trainings = tuple(
-        _training(n, float(at[n]), int(sizes[n]), works[n], WORK / 2 * spread[n] * errors[n], speeds[n], rng)
+        _training(n, float(at[n]), int(sizes[n]), works[n], length / 2 * spread[n] * errors[n], speeds[n], rng)
         for n in range(count)
     )
     return World(seed, trainings, _service(seed, RISE), *_others(crowded))
 
 
-def manifests_world(which: str, seed: int, apps: dict[str, Application], crowded: int = 12) -> World:
-    """The twelve trainings of DRAGON's manifests, all alike, one manifest of four after the other; see dragon.py."""
+def manifests_world(
+    which: str, seed: int, apps: dict[str, Application], crowded: int = 12, *, work: float = 1.0
+) -> World:
+    """The twelve trainings of DRAGON's manifests, all alike, one manifest of four after the other; see dragon.py.
+
+    work: over the usual.
+    """
+    length = WORK * work
     count = WAVES * OF_WAVE
     rng = np.random.default_rng([seed, 3])
     speeds = _speeds(which, rng, count, all_reduces(apps))
     errors = np.exp(ERROR * rng.standard_normal(count))
     trainings = tuple(
         replace(
-            _training(n, WARM + WAVE_SECONDS * (n // OF_WAVE), 2, WORK, WORK * errors[n], speeds[n], rng),
+            _training(n, WARM + WAVE_SECONDS * (n // OF_WAVE), 2, length, length * errors[n], speeds[n], rng),
             elastic=ELASTIC[n // OF_WAVE],
         )
         for n in range(count)
@@ -190,8 +220,8 @@ def _others(crowded: int) -> tuple[int, int]:
     return (crowded - 4, 4) if crowded else (0, 0)
 
 
-def _service(seed: int, rise: float) -> Service:
-    return Service(seed, 2 * math.pi * draws.uniform(seed, "mix", "phase"), rise)
+def _service(seed: int, rise: float, times: int = 1) -> Service:
+    return Service(seed, 2 * math.pi * draws.uniform(seed, "mix", "phase"), rise, times)
 
 
 def _speeds(which: str, rng: np.random.Generator, count: int, models: Sequence[AllReduce]) -> list[Speed]:

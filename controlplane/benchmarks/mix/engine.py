@@ -73,13 +73,13 @@ def play(world: World, policy: Policy, *, is_checked: bool = False) -> Outcome:
 class _Play:
     def __init__(self, world: World, policy: Policy, is_checked: bool) -> None:
         self.world, self.policy, self.is_checked = world, policy, is_checked
-        nodes, teams, quotas = jobs.cluster()
+        nodes, teams, quotas = jobs.cluster(world.times)
         self.decide_round = policy.decider(world)
         self.metrics: Metrics | None = None
         self.state: State | None = None
         self.scaling = Scaling()
         self.replay = Replay(Snapshot.build(0.0, nodes, teams, quotas, ()), self._decide, self)
-        self.queue = Queue(world.service)
+        self.queue = Queue(world.service, min(training.at for training in world.trainings))
         self.scaler = hpa(world.service.requests(0)[1]) if policy.hpa else None
         self.courses: dict[str, Course] = {}
         self.ready: dict[tuple[str, int, int], float] = {}  # (workload, attempt, rank) -> when its pod runs
@@ -294,7 +294,7 @@ class _Play:
 
     def _resize(self, count: int) -> None:
         service = self.replay.get(jobs.SERVICE)
-        count = max(1, min(self.policy.most, count))
+        count = max(1, min(self.policy.most * self.world.times, count))
         if service is not None and count != service.gang.count:
             self.replay.resize(jobs.SERVICE, count)
             self._follow_all()

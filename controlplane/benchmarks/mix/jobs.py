@@ -29,33 +29,35 @@ LONGEST_CELLS = 60_000.0  # s over which cells are drawn
 FIRST = 100  # the trainings' place in the order of submission, behind all that runs from the beginning
 
 
-def cluster() -> tuple[tuple[Node, ...], tuple[Team, ...], tuple[Quota, ...]]:
-    """4 nodes with 4 T4 each, one team that owns all."""
+def cluster(times: int = 1) -> tuple[tuple[Node, ...], tuple[Team, ...], tuple[Quota, ...]]:
+    """4 nodes with 4 T4 each, or so many times as many; one team that owns all."""
     nodes = tuple(
-        Node(f"n{number}", POOL, "T4", NODE_GPUS, T4_MEMORY, 64 * CORE, 256 * GIB, nvlink=0) for number in range(NODES)
+        Node(f"n{number}", POOL, "T4", NODE_GPUS, T4_MEMORY, 64 * CORE, 256 * GIB, nvlink=0)
+        for number in range(NODES * times)
     )
-    return nodes, (Team(TEAM),), (Quota(TEAM, POOL, NODES * NODE_GPUS * WHOLE),)
+    return nodes, (Team(TEAM),), (Quota(TEAM, POOL, len(nodes) * NODE_GPUS * WHOLE),)
 
 
 def at_first(world: World, policy: Policy) -> Iterator[Workload]:
     """What runs from the beginning: the notebooks, then the service if there is one."""
     for number in range(world.notebooks):
-        yield _notebook(number, policy)
+        yield _notebook(number, policy, NODES * world.times)
     replicas = world.replicas
     if not replicas:
         return
     scales = policy.law or policy.hpa
-    most = policy.most if scales else replicas
-    with_standby = min(most, replicas + policy.standby)
+    most = policy.most * world.times if scales else replicas
+    standby = policy.standby * world.times
+    with_standby = min(most, replicas + standby)
     yield Workload(
         SERVICE, SERVICE, TEAM, Kind.INFERENCE, ASK_REPLICA,
         Gang(with_standby, min_replicas(policy, replicas), most),
         priority=PRIORITY[Kind.INFERENCE], preemptible=False, seq=world.notebooks,
-        awake=replicas if policy.standby else None, standby=policy.standby,
+        awake=replicas if standby else None, standby=standby,
     )  # fmt: skip
 
 
-def _notebook(number: int, policy: Policy) -> Workload:
+def _notebook(number: int, policy: Policy, nodes: int) -> Workload:
     share = Share(policy.share, WHOLE, ASK_NOTEBOOK) if policy.share else None
     ask = ResourceRequest(0 if share else 1, share, 0, NOTEBOOK_CORES, NOTEBOOK_MEMORY)
     name = f"notebook-{number}"
@@ -63,7 +65,7 @@ def _notebook(number: int, policy: Policy) -> Workload:
     if policy.is_pooled:
         each = WHOLE // policy.share
         device = number // each
-        placement = (Assignment(0, f"n{NODES - 1 - device // NODE_GPUS}", (device % NODE_GPUS,)),)
+        placement = (Assignment(0, f"n{nodes - 1 - device // NODE_GPUS}", (device % NODE_GPUS,)),)
     return Workload(
         name, name, TEAM, Kind.NOTEBOOK, ask, Gang(), priority=PRIORITY[Kind.NOTEBOOK], preemptible=False,
         phase=Phase.ADMITTED if placement else Phase.QUEUED, attempt=1 if placement else 0, seq=number,

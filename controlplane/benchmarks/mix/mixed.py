@@ -54,27 +54,32 @@ def wanted(seeds: Sequence[int], few: Sequence[int]) -> Iterator[Key]:
 
 def judged(found: All) -> Result:
     """Figures and notes of what was played."""
-    figures = [
+    return Result(figures(found), tuple(notes(found)))
+
+
+def figures(found: All, sets: Sequence[str] = SETS) -> tuple[Figure, ...]:
+    """Each the worst of these sets."""
+    some = [
         Figure(
             f"mixed.makespan_ratio_ci_low{end}",
-            down(min(_low_ratio(found, which, policy) for which in SETS)),
+            down(min(_low_ratio(found, which, policy) for which in sets)),
             "x",
             goal,
             higher_is_better=True,
         )
         for end, (policy, goal) in GOALS.items()
     ]
-    gains = [interval(measure.gain(found, which, "native", OURS))[0] for which in SETS]
-    late = max(float(np.mean([told.late for told in of(found, which, OURS)])) for which in SETS)
-    slowed = max(float(np.mean([told.slowed for told in of(found, which, OURS)])) for which in SETS)
-    points = [interval(np.array([100 * (b.used - a.used) for a, b in _pairs(found, which)]))[0] for which in SETS]
-    figures += [
+    gains = [interval(measure.gain(found, which, "native", OURS))[0] for which in sets]
+    late = max(float(np.mean([told.late for told in of(found, which, OURS)])) for which in sets)
+    slowed = max(float(np.mean([told.slowed for told in of(found, which, OURS)])) for which in sets)
+    points = [interval(np.array([100 * (b.used - a.used) for a, b in _pairs(found, which)]))[0] for which in sets]
+    some += [
         Figure("mixed.jct_percent_ci_low", down(100 * min(gains), 1), "%", 57.0, higher_is_better=True),
         Figure("mixed.late_percent_max", round(late, 3), "%", 0.1),
         Figure("mixed.cell_slowdown_p95", round(slowed, 3), "x", 1.10),
         Figure("mixed.utilisation_points", down(min(points), 1), "points", 20.0, higher_is_better=True),
     ]
-    return Result(tuple(figures), tuple(notes(found)))
+    return tuple(some)
 
 
 def notes(found: All) -> Iterator[str]:

@@ -48,6 +48,7 @@ class Policy:
     that is not elastic, it goes on with the workers it has; else it starts with no fewer than it asks for.
     is_planned: trainings have what the planner says (planned.py). most: replicas of a service that is scaled.
     on_demand: a cell has a GPU of its node on which no other runs (ondemand.py). harvest: trainings compute beside.
+    moves: running trainings are moved to make room in one piece.
     """
 
     name: str
@@ -66,10 +67,13 @@ class Policy:
     most: int = MOST_REPLICAS
     on_demand: bool = False
     harvest: bool = False
+    moves: bool = True
 
     def decider(self, world: draws.World) -> Decide:
         """A new one, which remembers its own rounds only."""
         settings, decides = Settings(policy=self.name, harvest=self.harvest), Decider()
+        if not self.moves:
+            settings = replace(settings, max_moves=0)
         if self.is_planned:
             return Planned({one.name: one for one in world.trainings}, settings)
         if self.preempts:
@@ -152,6 +156,12 @@ PARTS: Mapping[str, Policy] = {
     "+elastic": Policy("weft", by_curve=True, share=HALF, is_elastic=True),
     "+service to need": Policy("weft", by_curve=True, share=HALF, is_elastic=True, law=True),
 }
+# The same, and ours, where no running training is moved.
+NO_MOVES: Mapping[str, Policy] = {
+    f"{name}, no moves": replace(policy, moves=False)
+    for name, policy in (*PARTS.items(), ("ours", OURS))
+    if policy.name == "weft"
+}
 POLICIES: Mapping[str, Policy] = {
     "ours": OURS,
     "ours, no shares": replace(OURS, share=0),
@@ -163,6 +173,7 @@ POLICIES: Mapping[str, Policy] = {
     **POOLED,
     **POSTER,
     **PARTS,
+    **NO_MOVES,
 }
 
 

@@ -6,6 +6,7 @@ Which replicas serve, and from when on, is told by the engine. A replica that se
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from autoscaler.observed import Scrape, Signal, counted
 from controlplane.benchmarks.mix import draws
@@ -17,10 +18,15 @@ INFINITE = float("inf")
 
 
 class Queue:
-    """Requests that came, wait, or were answered."""
+    """Requests that came, wait, or were answered.
 
-    def __init__(self, load: draws.Service) -> None:
-        self.load, self.chunks = load, 0
+    Those that were answered long ago are counted and forgotten. begin: s from which on they are counted.
+    """
+
+    def __init__(self, load: draws.Service, begin: float = 0.0) -> None:
+        self.load, self.chunks, self.begin = load, 0, begin
+        self.forgotten = self.forgotten_late = 0
+        self.forgotten_seconds = 0.0
         self.at, self.service = np.empty(0), np.empty(0)
         self.began, self.ended = np.empty(0), np.empty(0)
         self.by, self.is_counted = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
@@ -106,21 +112,39 @@ class Queue:
         return Signal(arrived - self.begun, max(lately, newest - 2.0 * float(np.sqrt(newest))))
 
     def late_percent(self, begin: float, end: float) -> float:
-        """Of the requests that came then: those that waited longer than `draws.LATE`."""
-        self.serve(end + 3600.0)
+        """Of the requests that came then: those that waited longer than `draws.LATE`. begin: that of the queue."""
+        self.serve(end + 2 * draws.LATE)
         some = (self.at >= begin) & (self.at < end)
-        known = self.begun
-        late = np.ones(len(self.at), dtype=bool)
-        late[:known] = self.began[:known] - self.at[:known] > draws.LATE
-        return 100.0 * float(late[some].sum()) / max(1, int(some.sum()))
+        late = self.forgotten_late + int(self._late()[some].sum())
+        return 100.0 * late / max(1, self.forgotten + int(some.sum()))
 
     def busy_seconds(self, begin: float, end: float) -> float:
-        """Replica-seconds of work that came then."""
+        """Replica-seconds of work that came then. begin: that of the queue."""
         some = (self.at >= begin) & (self.at < end)
-        return float(self.service[some].sum()) / draws.SLOTS
+        return (self.forgotten_seconds + float(self.service[some].sum())) / draws.SLOTS
+
+    def _late(self) -> npt.NDArray[np.bool_]:
+        """Which of those that are not forgotten are late; one that did not begin is."""
+        late = np.ones(len(self.at), dtype=bool)
+        late[: self.begun] = self.began[: self.begun] - self.at[: self.begun] > draws.LATE
+        return late
+
+    def _forget(self, before: float) -> None:
+        """Those that came before, up to the first that is not counted as answered: what many services had in hours
+        does not fit into memory."""
+        last = min(self.since, int(np.searchsorted(self.at, before)))
+        some = self.at[:last] >= self.begin
+        self.forgotten += int(some.sum())
+        self.forgotten_late += int(self._late()[:last][some].sum())
+        self.forgotten_seconds += float(self.service[:last][some].sum())
+        self.at, self.service = self.at[last:], self.service[last:]
+        self.began, self.ended = self.began[last:], self.ended[last:]
+        self.by, self.is_counted = self.by[last:], self.is_counted[last:]
+        self.begun, self.since = self.begun - last, self.since - last
 
     def _draw(self, until: float) -> None:
         while self.chunks * draws.CHUNK <= until:
+            self._forget((self.chunks - 1) * draws.CHUNK)
             at, service = self.load.requests(self.chunks)
             self.chunks += 1
             self.at, self.service = _longer(self.at, at), _longer(self.service, service)

@@ -26,7 +26,10 @@ VARIANTS = ("ours, no shares", "ours, from 2 workers", "ours, planner")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One run. load: of trainings that come at random, 0: in waves; rise: s of the service's bursts."""
+    """One run. load: of trainings that come at random, 0: in waves; rise: s of the service's bursts.
+
+    times: of everything there is so many times as much; work: of trainings, over the usual.
+    """
 
     which: str
     policy: str
@@ -34,6 +37,8 @@ class Key:
     crowded: int = CROWDED
     load: float = 0.0
     rise: float = draws.RISE
+    times: int = 1
+    work: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,14 @@ def wanted(seeds: Sequence[int], few: Sequence[int]) -> Iterator[Key]:
 
 def told(data: Path, key: Key) -> Told:
     """Play one."""
-    apps = applications(data)
+    return measured(world_of(applications(data), key), key.policy)
+
+
+def world_of(apps: dict[str, Application], key: Key) -> draws.World:
+    """What is drawn for it."""
     if key.load:
-        world = draws.poisson_world(key.which, key.seed, apps, key.load, key.crowded)
-    else:
-        world = draws.world(key.which, key.seed, apps, key.crowded, key.rise)
-    return measured(world, key.policy)
+        return draws.poisson_world(key.which, key.seed, apps, key.load, key.crowded, work=key.work)
+    return draws.world(key.which, key.seed, apps, key.crowded, key.rise, times=key.times, work=key.work)
 
 
 def measured(world: draws.World, policy: str) -> Told:
@@ -81,7 +88,7 @@ def measured(world: draws.World, policy: str) -> Told:
         outcome.mean_jct,
         outcome.late_percent,
         float(np.quantile(shared.slowed, 0.95)) if shared.slowed else 1.0,
-        computed / (NODES * NODE_GPUS * outcome.makespan),
+        computed / (NODES * NODE_GPUS * world.times * outcome.makespan),
         outcome.training_gpu_seconds / outcome.makespan,
         outcome.restarts,
         bounds.least_makespan(world),

@@ -1,4 +1,4 @@
-"""`manage.py reproduce slo|training|dragon|nearchus`: a benchmark's curves, measured and drawn as one HTML page."""
+"""`manage.py reproduce NAME`: a benchmark's curves, or the claims of a paper, measured and drawn as one HTML page."""
 
 import os
 import sys
@@ -17,18 +17,22 @@ from controlplane.management import output
 
 Found = TypeVar("Found")
 
+BENCHMARKS, CLAIMS = ("slo", "training", "dragon", "nearchus"), ("seeds", "dynamoml", "poster")
 SEED = 5  # the first that no constant was chosen on
 
 
 class Command(BaseCommand):
-    """Write the long curves of a benchmark as one HTML page."""
+    """Write the long curves of a benchmark, or the claims of the seeds' papers, as one HTML page."""
 
-    help = "Measure a benchmark's long curves, and write them as one HTML page (but for slo: and as CSV beside it)."
+    help = (
+        "Measure a benchmark's long curves, or what papers claim (seeds, dynamoml, poster), and write them as one HTML "
+        "page (but for slo: and as CSV beside it)."
+    )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options."""
-        parser.add_argument("name", choices=["slo", "training", "dragon", "nearchus"])
+        parser.add_argument("name", choices=[*BENCHMARKS, *CLAIMS])
         parser.add_argument("--out", type=Path, required=True, help="the file to write")
         parser.add_argument(
             "--traces", default=",".join(traces.NAMES), help="slo: comma-separated (all): " + ", ".join(traces.NAMES)
@@ -37,14 +41,25 @@ class Command(BaseCommand):
         parser.add_argument(
             "--repeat",
             type=int,
-            help="training, dragon: with fewer seeds than ten; nearchus: on the first so many workloads",
+            help="training, dragon, seeds, dynamoml, poster: with fewer seeds than ten; nearchus: on the first so many "
+            "workloads",
+        )
+        parser.add_argument(
+            "--short",
+            action="store_true",
+            help="seeds, dynamoml, poster: one seed of short trainings, which needs no data; no figure answers a claim",
+        )
+        parser.add_argument(
+            "--measure",
+            action="store_true",
+            help="seeds, dynamoml, poster: measure anew what is else shown as it is stored in docs/figures.json",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Measure and draw; the file is written once all is there."""
         out: Path = options["out"]
         drawn = {"slo": self._slo, "training": self._training, "dragon": self._dragon, "nearchus": self._nearchus}
-        pages = drawn[options["name"]]
+        pages = drawn.get(options["name"], self._claims)
         self._check(options)
         output.require_place(out, f"{options['name']}.html")
         for path, text in pages(options).items():
@@ -59,6 +74,10 @@ class Command(BaseCommand):
             raise CommandError("--seed: use a whole number from 0 on.")
         if options["repeat"] is not None and options["repeat"] < 1:
             raise CommandError("--repeat: use a whole number from 1 on.")
+        if options["name"] not in CLAIMS and (options["short"] or options["measure"]):
+            raise CommandError(f"--short and --measure are for {', '.join(CLAIMS)} only.")
+        if options["short"] and (options["measure"] or options["repeat"]):
+            raise CommandError("--short: leave out --measure and --repeat.")
 
     def _slo(self, options: Mapping[str, Any]) -> dict[Path, str]:
         names = _names(options)
@@ -98,6 +117,22 @@ class Command(BaseCommand):
         found = self._measured(nearchus.measured, options)
         out: Path = options["out"]
         return {out: nearchus.page(found), out.with_suffix(".csv"): nearchus.table(found)}
+
+    def _claims(self, options: Mapping[str, Any]) -> dict[Path, str]:
+        output.require_scipy()
+        from controlplane.benchmarks.reports import seeds as drawn
+        from controlplane.benchmarks.seeds import experiments, forms, measure, rows, taken
+        from controlplane.benchmarks.seeds.kept import NAME
+
+        out: Path = options["out"]
+        form = forms.SHORT if options["short"] else forms.full(options["repeat"])
+        stored = taken.Benchmarks(is_measured=options["measure"], is_short=options["short"])
+        view = experiments.VIEWS[options["name"]]
+        kept_at = None if options["short"] else out.with_name(NAME)
+        found = self._measured(
+            lambda asked, progress: measure.found(view, form, stored, asked.data, kept_at, progress), options
+        )
+        return {out: drawn.page(found), out.with_suffix(".csv"): rows.table(found.rows)}
 
     def _measured(self, measure: Callable[[Options, Progress], Found], options: Mapping[str, Any]) -> Found:
         asked = Options(Path(settings.WEFT_DATA), repeat=options["repeat"])
