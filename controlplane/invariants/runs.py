@@ -239,9 +239,9 @@ def _not_beside(one: Workload, other: Workload, allows: Mapping[str, bool]) -> s
     if one.team != other.team and not (allows[one.team] and allows[other.team]):
         return "not both teams allow it"
     is_same = one.team == other.team
-    apart, exclusions = one.ask.labels.anti_affinity, (one.ask.labels.exclusion, other.ask.labels.exclusion)
-    if is_same and apart and apart == other.ask.labels.anti_affinity:
-        return f"both have the anti-affinity {apart}"
+    label, exclusions = one.ask.labels.anti_affinity, (one.ask.labels.exclusion, other.ask.labels.exclusion)
+    if is_same and label and label == other.ask.labels.anti_affinity:
+        return f"both have the anti-affinity {label}"
     if any(exclusions) and not (is_same and exclusions[0] == exclusions[1]):
         return f"their exclusions are {exclusions[0] or 'none'} and {exclusions[1] or 'none'}"
     return ""

@@ -143,7 +143,7 @@ class Proxy:
 
     def _refused(self, request: web.Request, visit: Visit, no: No) -> web.StreamResponse:
         if no is No.NOT_YOURS:
-            return _told(403, "You are no member of this notebook's team who may use it.")
+            return _told(403, "Only members of this notebook's team may use it; viewers may not.")
         if no is No.SIGN_IN or "text/html" in request.headers.get(hdrs.ACCEPT, ""):
             return self._to_weft(request, visit.notebook)  # that page says what it does now, and brings it back
         return _told(409, f"The notebook does not run. Open {self._site.door(visit.notebook)}")

@@ -297,8 +297,8 @@ def labels_text(ask: ResourceRequest) -> str:
     """What its labels ask of several workers, to follow `ask_text`; nothing without such labels."""
     if ask.labels.affinity:
         return f" on one GPU (affinity {ask.labels.affinity})"
-    apart = ask.labels.anti_affinity
-    return f", each on another GPU (anti-affinity {apart})" if apart else ""
+    label = ask.labels.anti_affinity
+    return f", each on another GPU (anti-affinity {label})" if label else ""
 
 
 def ask_text(ask: ResourceRequest) -> str:

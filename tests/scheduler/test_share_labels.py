@@ -282,11 +282,13 @@ def _worlds(draw: st.DrawFn) -> Snapshot:
     return Snapshot.build(100.0, nodes, teams, [Quota("red", "gpu", WHOLE), Quota("blue", "gpu", WHOLE)], work)
 
 
-def _on_devices(world: Snapshot) -> dict[tuple[str, int], list[tuple[str, Labels]]]:
+def _on_devices(world: Snapshot, *, is_later: bool) -> dict[tuple[str, int], list[tuple[str, Labels]]]:
+    """What shares lie on each device: once those that leave have left, or while none that waits for them is there."""
     found: dict[tuple[str, int], list[tuple[str, Labels]]] = defaultdict(list)
     for workload in world.workloads.values():
         for worker in workload.placement:
-            if workload.ask.share or worker.lender:
+            waits = worker.reserved or workload.phase is Phase.RESERVED
+            if (workload.ask.share or worker.lender) and not (worker.leaving if is_later else waits):
                 found[worker.node, worker.gpus[0]].append((workload.team, workload.ask.labels))
     return found
 
@@ -308,16 +310,16 @@ def test_never_do_labels_on_one_gpu_contradict_each_other(world: Snapshot, polic
         world = replace(world, demand=Demand(tuple(Shape(ask, 10, 20) for ask in asks)))
     for _ in range(3):
         world = world.after(schedule(world, Settings(policy=policy)))
-        there = _on_devices(world)
-        of_affinity: dict[tuple[str, str], set[tuple[str, int]]] = defaultdict(set)
-        for at, shares in there.items():
-            assert len({(team if labels.exclusion else "", labels.exclusion) for team, labels in shares}) == 1
-            apart = [(team, labels.anti_affinity) for team, labels in shares if labels.anti_affinity]
-            assert len(apart) == len(set(apart))
-            for team, labels in shares:
-                if labels.affinity:
-                    of_affinity[team, labels.affinity].add(at)
-        assert all(len(devices) == 1 for devices in of_affinity.values())
+        for is_later in (False, True):
+            of_affinity: dict[tuple[str, str], set[tuple[str, int]]] = defaultdict(set)
+            for at, shares in _on_devices(world, is_later=is_later).items():
+                assert len({(team if labels.exclusion else "", labels.exclusion) for team, labels in shares}) == 1
+                apart = [(team, labels.anti_affinity) for team, labels in shares if labels.anti_affinity]
+                assert len(apart) == len(set(apart))
+                for team, labels in shares:
+                    if labels.affinity:
+                        of_affinity[team, labels.affinity].add(at)
+            assert not is_later or all(len(devices) == 1 for devices in of_affinity.values())
         world = _run(world, frozenset(world.workloads))
 
 
