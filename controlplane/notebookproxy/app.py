@@ -19,8 +19,8 @@ from controlplane.domain import notebookhosts
 from controlplane.notebookproxy import forward
 from controlplane.notebookproxy.doors import DoorError
 from controlplane.notebookproxy.gate import REMEMBERED_SECONDS, Gate
-from controlplane.queries.workloads import visiting
-from controlplane.queries.workloads.visiting import No, Seat
+from controlplane.queries.accounts import visiting
+from controlplane.queries.accounts.visiting import No, Seat
 from controlplane.security import notebookkeys
 from controlplane.security.notebookkeys import TICKET, Visit
 from controlplane.services.workloads import idle

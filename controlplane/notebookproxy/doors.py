@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Protocol
 
-from controlplane.queries.workloads.visiting import Seat
+from controlplane.queries.accounts.visiting import Seat
 
 _FIX = "Write an object of host:port by notebook."
 

@@ -12,8 +12,8 @@ from django.db import connection
 from django.db.utils import DatabaseError
 
 from controlplane.notebookproxy.doors import Doors
-from controlplane.queries.workloads import visiting
-from controlplane.queries.workloads.visiting import No, Seat
+from controlplane.queries.accounts import visiting
+from controlplane.queries.accounts.visiting import No, Seat
 from controlplane.security import sessions
 from controlplane.security.notebookkeys import Visit
 from controlplane.services.workloads import idle

@@ -8,7 +8,7 @@ from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.port import ClusterUnreachable, pod_name
 from controlplane.domain import addresses
 from controlplane.notebookproxy.doors import DoorError
-from controlplane.queries.workloads.visiting import Seat
+from controlplane.queries.accounts.visiting import Seat
 
 
 class KubernetesDoors:

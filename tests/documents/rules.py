@@ -11,15 +11,15 @@ NOT_RUN: Mapping[str, str] = {
     r"(WEFT_INSTALL=no )?make (test|nightly)": "it is the tests themselves",
     r"make sbom": "test_supply_chain.py runs its script twice",
     r"docker compose .*": "needs a container engine; test_compose.py runs what the file states, as processes",
-    r"python -m controlplane\.(runtime\.liveness|externalmetrics) .*": (
+    r"python -m controlplane\.(runtime\.liveness|externalmetrics|notebookproxy) .*": (
         "asks in a container, or serves until it is ended; test_compose.py and tests/adopted run them"
     ),
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
     r"manage\.py reproduce (training|dragon|nearchus|seeds|dynamoml|poster)( .*)?": (
         "measures for minutes to hours; tests/mix and test_reproduce_nearchus.py draw made-up results and play some"
     ),
-    r"manage\.py (activator|admission|leave|notebook_proxy)( .*)?": (
-        "serves until it is ended, or leaves a namespace; tests/activator, tests/adopted, tests/notebookproxy run them"
+    r"manage\.py (activator|admission|leave)( .*)?": (
+        "serves until it is ended, or takes Weft out of a namespace; tests/activator and tests/adopted run them"
     ),
     r"pip install .*": "needs a package index; test_distributions.py builds both wheels and runs what is in them",
     r"(make|manage\.py) (benchmark|figures) ?(.*NAME=\S+|MEASURE=1|[a-z-]+)": (

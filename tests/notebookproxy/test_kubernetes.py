@@ -11,7 +11,7 @@ from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.manifests.site import READER
 from controlplane.notebookproxy.kubernetes import KubernetesDoors
-from controlplane.queries.workloads.visiting import Seat
+from controlplane.queries.accounts.visiting import Seat
 from controlplane.testbed.kubernetes import TestCluster
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 

@@ -114,7 +114,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ("training.detection", "training.watchers", "training.planted", "training.paces"),
         ("autoscaler/bottleneck", "autoscaler/experiment"),
     ),
-    "reporter": Benchmark(("training.reporter",), ("weft",)),
+    "reporter": Benchmark(("reliability.reporter",), ("weft",)),
     "tokens": Benchmark(("sharing.tokens", "sharing.divisions"), ("gpushare",)),
     "notebooks": Benchmark(
         ("notebooks.measure", "notebooks.engine", "notebooks.policies", "notebooks.runs", "notebooks.sessions"),

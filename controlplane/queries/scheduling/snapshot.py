@@ -161,9 +161,8 @@ def _workload(values: tuple[Any, ...], teams: Teams, seats: Seats, with_surge: b
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
      scaled_at, finishing, moving, roles, surge, awake, standby, goes_to, off, cap, offloads,
      spread, role_counts, asynchronous, labels) = values  # fmt: skip
-    share, (of_team, demands) = Share(guarantee, limit, gpu_memory) if guarantee else None, teams[team]
-    if share and labels:
-        share = replace(share, labels=labels_of(labels))
+    of_team, demands = teams[team]
+    share = Share(guarantee, limit, gpu_memory, labels_of(labels)) if guarantee else None
     ask = ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
     return Workload(
         id=str(uid),
