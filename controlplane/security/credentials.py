@@ -153,6 +153,13 @@ WAYS = (
             "controlplane.settings._secret_key",
         ),
     ),
+    Way(
+        "ticket and cookie of a notebook's host",
+        "a session, and a role in the notebook's team that may act there",
+        "ticket: 30 s; cookie: with the session or the role, which are asked for with each request, 5 s late at most",
+        ("GET notebooks/<uuid:uid>/enter",),
+        ("controlplane.security.notebookkeys._signed",),
+    ),
 )
 
 # Random or signed values that let nobody in.

@@ -176,6 +176,7 @@ BY_KNOWING = {
     "session, by password", "session, with two factors", "session, by single sign-on", "token, by REST login",
     "re-authentication", "link that ends a rule's mails", "provider's refresh token",
     "first admin, people of the demo, installation's key",
+    "ticket and cookie of a notebook's host",  # nothing is kept of it; tests/notebookproxy
 }  # fmt: skip
 
 

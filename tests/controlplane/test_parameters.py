@@ -176,6 +176,7 @@ AS_FEW_AS = {
     "controlplane/queries/workloads/search.py: uid__in=_uids(text)",  # one
     "controlplane/queries/reports/week.py: pk__in=rounds",  # a query
     "controlplane/queries/reports/sla.py: pk__in=newest",  # a query
+    "controlplane/queries/workloads/scalingcurve.py: name__in=nodes",  # a query
     "controlplane/services/audit/audits.py: name__in=found",  # invariants
     "controlplane/services/tenancy/budgets.py: pk__in=used",
     "controlplane/services/scheduling/simulations.py: pk__in=list(kept)",  # KEEP of them
