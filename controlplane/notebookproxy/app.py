@@ -112,8 +112,7 @@ class Proxy:
 
     def _is_own(self, request: web.Request, notebook: UUID) -> bool:
         """Whether what changes something, or opens a WebSocket, was sent by the notebook's own pages."""
-        is_socket = request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
-        if request.method in SAFE and not is_socket:
+        if request.method in SAFE and not _is_socket(request):
             return True
         told = urlsplit(request.headers.get(hdrs.ORIGIN, ""))
         return f"{told.scheme}://{told.netloc}".lower() == notebookhosts.origin(self._site.proxy, notebook).lower()
@@ -130,7 +129,7 @@ class Proxy:
         target = forward.Target(address, seat.token, self._site.cookie)
         assert self._client is not None  # noqa: S101 - set before anything is answered
         try:
-            if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
+            if _is_socket(request):
                 return await forward.pass_socket(
                     request, self._client, target, lambda: self._gate.note_use(visit), lambda: self._until_out(visit)
                 )
@@ -193,6 +192,10 @@ class Proxy:
                 await self._gate.in_thread(idle.note_use, seat.notebook)
         except (ClientError, TimeoutError, ValueError, DoorError, DatabaseError) as error:
             log.debug("kernels not asked", notebook=str(seat.notebook), error=repr(error))
+
+
+def _is_socket(request: web.Request) -> bool:
+    return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
 
 
 def _told(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -5,7 +5,6 @@ one notebook and stays for its life; a ticket is good for one notebook, one sess
 a cookie of that notebook's own host, for as long as a session may last (docs/notebooks.md#the-proxy).
 """
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,6 @@ from django.conf import settings
 from django.core import signing
 from django.utils.crypto import salted_hmac
 
-from controlplane.security.sessions import digest_of
 from scheduler.model.workload import Kind
 
 TOKEN_ENV = "JUPYTER_TOKEN"  # noqa: S105 - the variable's name, which Jupyter's server reads
@@ -48,11 +46,6 @@ def with_token(spec: Mapping[str, Any], notebook: UUID | str) -> dict[str, Any]:
 def has_own_token(spec: Mapping[str, Any]) -> bool:
     """Whether the job file gives its server a token, which is then its user's to type."""
     return TOKEN_ENV in (spec.get("env") or {}) or _is_secret(spec)
-
-
-def is_of(visit: Visit, session_key: str) -> bool:
-    """Whether the visit came by this session."""
-    return hmac.compare_digest(visit.session, digest_of(session_key))
 
 
 def ticket(visit: Visit) -> str:

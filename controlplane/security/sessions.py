@@ -5,6 +5,7 @@ A session ends `SESSION_IDLE_SECONDS` after the last request that somebody made 
 """
 
 import hashlib
+import hmac
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -93,13 +94,23 @@ def idle_since(now: datetime) -> datetime:
     return now - timedelta(seconds=settings.SESSION_IDLE_SECONDS)
 
 
+def live() -> Any:
+    """The sessions that have not run out, as a query."""
+    now = timezone.now()
+    return SessionStore.get_model_class().objects.filter(expire_date__gt=now, seen_at__gt=idle_since(now))
+
+
+def named(user: int, digest: str) -> Any:
+    """This person's session of this digest; None: there is none, or it has run out."""
+    mine = live().filter(user_id=user)
+    return next((one for one in mine if hmac.compare_digest(digest_of(one.session_key), digest)), None)
+
+
 def keep_alive(user: int, digest: str) -> None:
     """Note that the session of this digest is in use, if it has not run out: by what somebody does in a notebook."""
-    table, now = SessionStore.get_model_class().objects, timezone.now()
-    live = table.filter(user_id=user, expire_date__gt=now, seen_at__gt=idle_since(now), seen_at__lt=now - NOTED)
-    for one in live:
-        if digest_of(one.session_key) == digest:
-            table.filter(pk=one.pk).update(seen_at=now)
+    found, now = named(user, digest), timezone.now()
+    if found is not None and found.seen_at < now - NOTED:
+        SessionStore.get_model_class().objects.filter(pk=found.pk).update(seen_at=now)
 
 
 def digest_of(session_key: str) -> str:

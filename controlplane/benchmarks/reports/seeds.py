@@ -80,7 +80,7 @@ def _unanswered(experiment: str) -> tuple[str, ...]:
 
 
 def _losses(found: Found) -> SafeString:
-    """First what is missed, then by experiment who is level or better."""
+    """First what is missed, then by experiment which baselines are level or better."""
     missed = [
         (row.experiment, f"{row.policy} {row.what}".strip(), row.where, row.shown, _asked(row)[0], _by(row))
         for row in of.unmet(found.rows)

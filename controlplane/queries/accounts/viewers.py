@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models.functions import Now
-from django.utils import timezone
 
-from controlplane.models import Membership, Session, Team, Token, User
-from controlplane.security.sessions import idle_since
+from controlplane.models import Membership, Team, Token, User
+from controlplane.security.sessions import live
 
 Rights = tuple[Hashable, ...]
 
@@ -43,8 +42,7 @@ def gone(viewers: Iterable[Viewer]) -> set[Viewer]:
     if not watching:
         return set()
     rights = _rights({(one.user, one.team) for one in watching})
-    live = Session.objects.filter(expire_date__gt=timezone.now(), seen_at__gt=idle_since(timezone.now()))
-    sessions = set(live.filter(pk__among={v.session for v in watching if v.session}).values_list("pk", flat=True))
+    sessions = set(live().filter(pk__among={v.session for v in watching if v.session}).values_list("pk", flat=True))
     keys = {v.token for v in watching if v.token}
     tokens = set(Token.objects.filter(pk__among=keys, expires_at__gt=Now()).values_list("pk", flat=True))
     return {

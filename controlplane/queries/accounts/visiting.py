@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from django.utils import timezone
-
 from controlplane.domain import addresses
-from controlplane.models import Session, User, Workload
+from controlplane.models import User, Workload
 from controlplane.queries.accounts import access
 from controlplane.security import notebookkeys, sessions
 from controlplane.security.notebookkeys import Visit
@@ -37,30 +35,24 @@ class Seat:
 def seat(visit: Visit) -> Seat | No:
     """Where the visitor may go."""
     user = User.objects.filter(pk=visit.user, is_active=True).first()
-    if user is None or not _is_signed_in(visit):
+    session = sessions.named(visit.user, visit.session)
+    if user is None or session is None or not sessions.is_whole(session):
         return No.SIGN_IN
     found = Workload.objects.filter(pk=visit.notebook, kind=Kind.NOTEBOOK.value).select_related("team").first()
     if found is None or not access.can(user, access.Verb.ACT, found.team.name):
         return No.NOT_YOURS
-    listening = addresses.ports(found.spec)
-    if found.phase != Phase.RUNNING.value or not listening:
-        return No.NOT_UP
-    own = notebookkeys.has_own_token(found.spec)
-    token = "" if own else notebookkeys.token(found.pk)
-    return Seat(found.pk, found.attempt, found.team.name, found.name, listening[0], token)
+    return (_seat(found) if found.phase == Phase.RUNNING.value else None) or No.NOT_UP
 
 
 def looking_idle() -> tuple[Seat, ...]:
     """The running notebooks whose devices and CPU do nothing: their kernels are asked whether they are busy."""
     found = Workload.objects.filter(kind=Kind.NOTEBOOK.value, phase=Phase.RUNNING.value, idle_since__isnull=False)
-    return tuple(
-        Seat(row.pk, row.attempt, row.team.name, row.name, ports[0], notebookkeys.token(row.pk))
-        for row in found.select_related("team").order_by("seq")
-        if (ports := addresses.ports(row.spec)) and not notebookkeys.has_own_token(row.spec)
-    )
+    seats = (_seat(row) for row in found.select_related("team").order_by("seq"))
+    return tuple(seat for seat in seats if seat is not None and seat.token)
 
 
-def _is_signed_in(visit: Visit) -> bool:
-    now = timezone.now()
-    live = Session.objects.filter(user_id=visit.user, expire_date__gt=now, seen_at__gt=sessions.idle_since(now))
-    return any(notebookkeys.is_of(visit, one.session_key) and sessions.is_whole(one) for one in live)
+def _seat(row: Workload) -> Seat | None:
+    """None: its server listens nowhere."""
+    listening = addresses.ports(row.spec)
+    token = "" if notebookkeys.has_own_token(row.spec) else notebookkeys.token(row.pk)
+    return Seat(row.pk, row.attempt, row.team.name, row.name, listening[0], token) if listening else None
