@@ -38,6 +38,7 @@ class Constants:
     young: float = 300.0  # s of a service, or since a gap, in which it does not get smaller
     gap: float = 60.0  # s without a look after which what was seen before says nothing of a trend or a fall
     longest: float = 120.0  # s over which a rate is taken, where few requests come
+    headroom: float = 0.0  # replicas on top of those needed, as a part of them
 
 
 STANDBY = Constants(horizon=10.0, part=0.5, tail=1.0, queue_seconds=30.0, fall=30.0, takes_all=True)
@@ -118,7 +119,7 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
     # The look before counts however long ago it was: one look alone makes no service smaller.
     before = [one for one in state.wanted[:-1] if scrape.at - one[0] < window]
     state = replace(state, wanted=(*before, *state.wanted[-1:], (scrape.at, count)))
-    found = _decided(state, count, scrape, fleet, need, terms.constants.young)
+    found = _decided(state, count, scrape, fleet, need, terms.constants)
     found = replace(found, exact=exact)
     return (replace(state, fell_at=scrape.at) if found.replicas < fleet.on else state), found
 
@@ -147,14 +148,16 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
     return state
 
 
-def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Need", young: float) -> Wanted:
+def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Need", constants: Constants) -> Wanted:
     numbers = need.named(state.learned, scrape.waiting)
     why = f"{need.why} {_replicas(count, state.learned.slots)}"
-    if need.is_crowded(count, state.learned):
+    if need.is_crowded(count, state.learned, constants.headroom):
         why = f"{why}, and fewer in each, as those that share a replica are late"
+    if constants.headroom:
+        why = f"{why}, headroom of {100 * constants.headroom:.0f} % included"
     if count >= fleet.on:
         return Wanted(count, why, numbers)
-    is_young = scrape.at - (state.began if state.began is not None else scrape.at) < young
+    is_young = scrape.at - (state.began if state.began is not None else scrape.at) < constants.young
     fewer = min(fleet.on, max(n for _, n in state.wanted))
     if is_young or len(state.wanted) < 2 or fewer == fleet.on:
         return Wanted(fleet.on)
@@ -210,9 +213,9 @@ class _Need:
     objective: float = 0.0
     busy: float = 0.0  # slots that are in use on average
 
-    def is_crowded(self, count: int, learned: Learned) -> bool:
+    def is_crowded(self, count: int, learned: Learned, headroom: float) -> bool:
         """Whether so many replicas are more than the slots ask for."""
-        return count > whole(self.slots / learned.slots)
+        return count > whole(self.slots / learned.slots * (1.0 + headroom))
 
     def named(self, learned: Learned, waiting: int | None) -> tuple[tuple[str, float], ...]:
         """The numbers behind it."""
@@ -266,9 +269,10 @@ def steady(learned: Learned, seconds: float, rate: float, terms: Terms) -> float
 
 
 def replicas(slots: float, busy: float, learned: Learned, terms: Terms) -> float:
-    """Replicas that have so many slots, not rounded, and of which none is too crowded with so many of them in use."""
+    """Replicas that have so many slots, and headroom, not rounded; none is too crowded with so many of them in use."""
     crowded = busy / learned.at_once(terms.objective, terms.availability)
-    return min(max(slots / learned.slots, crowded), MOST / learned.slots)
+    needed = max(slots / learned.slots, crowded) * (1.0 + terms.constants.headroom)
+    return min(needed, MOST / learned.slots)
 
 
 def whole(exact: float) -> int:

@@ -82,10 +82,11 @@ class Scrape:
     @property
     def is_sound(self) -> bool:
         """Whether it can be true: numbers of a size that there is, not negative, and of some time."""
-        values = (self.at, self.seconds, self.arrived, self.answered_seconds, *self.counts)
+        values = (self.seconds, self.arrived, self.answered_seconds, *self.counts)
         known = [n for n in (self.waiting, self.running, self.widest) if n is not None]
-        is_whole = len(self.counts) == len(BUCKETS) and self.seconds > 0 and all(abs(v) <= LARGEST for v in values)
-        return is_whole and min((*values[1:], *known)) >= 0
+        is_whole = len(self.counts) == len(BUCKETS) and self.seconds > 0 and abs(self.at) <= LARGEST
+        # A sum with one that is no number is none itself; max and min alone may pass it over.
+        return is_whole and sum(values) >= 0 and max(values) <= LARGEST and min((*values, *known)) >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,9 @@ class Learned:
 
     def quantile(self, part: float) -> float:
         """The service time that this part of the requests does not exceed, within its bucket in proportion."""
-        total = np.cumsum(self.counts)
+        total = np.array(self.counts).cumsum()
         want = part * total[-1]
-        place = min(int(np.searchsorted(total, want)), len(BUCKETS) - 1)
+        place = min(int(total.searchsorted(want)), len(BUCKETS) - 1)
         low = BUCKETS[place - 1] if place else 0.0
         before = total[place - 1] if place else 0.0
         inside = (want - before) / self.counts[place] if self.counts[place] else 1.0
@@ -159,7 +160,7 @@ def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: f
     part = min(1.0, since / scrape.seconds)
     answered, seconds = part * scrape.answered, part * scrape.answered_seconds
     kept = 0.5 ** (answered / MEMORY)
-    counts = tuple(kept * before + part * now for before, now in zip(known.counts, scrape.counts, strict=True))
+    counts = tuple((kept * np.array(known.counts) + part * np.array(scrape.counts)).tolist())
     crowding = known.crowding
     if scrape.running is not None and ready > 0 and min(answered, scrape.answered) >= 1:
         crowding = crowding.seen(scrape.running / ready, scrape.answered_seconds / scrape.answered, answered)

@@ -20,6 +20,7 @@ class Settings:
 
     wake_seconds: float = 2.0  # until a replica on standby answers, its borrower's leaving included
     host_wake_seconds: float = 10.0  # the same, once its borrower has left, where its weights wait in host memory
+    headroom: float = ALONE.headroom  # without standby: replicas on top of those needed, as a part of them
 
     def constants(self, *, has_standby: bool = False, is_slow: bool = False) -> Constants:
         """The law's constants; of a service with replicas on standby those of `STANDBY`.
@@ -41,4 +42,5 @@ class Settings:
             young=self.young_seconds,
             gap=self.stale_seconds,
             longest=ALONE.longest,
+            headroom=self.headroom,
         )

@@ -186,6 +186,7 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
         DAY,
         "Until one answers whose weights wait in host memory, once the borrower is gone.",
     ),
+    "headroom": ("of those needed", 0, 10, "Without standby: replicas on top of those needed, held and paid for."),
     "stale_seconds": ("s", 1, DAY, "An older measurement is ignored, and after a longer gap a trend begins anew."),
 }
 _WORDS: Mapping[str, tuple[tuple[str, ...], frozenset[str], str]] = {

@@ -44,6 +44,7 @@ SAID = {
     "ahead": f"| `horizon_seconds` | a replica's start + {ALONE.horizon:g} s | {STANDBY.horizon:g} s |",
     "queue": f"| `queue_seconds` | {ALONE.queue_seconds:g} s | {STANDBY.queue_seconds:g} s |",
     "window": f"| `fall_seconds` ({ALONE.fall:g}: {STARTS}) | {STARTS} of a replica | {STANDBY.fall:g} s |",
+    "headroom": f"| `headroom` | {ALONE.headroom:g} | none: those on standby are |",
     "rate": f"the shortest of {law.SHORTEST:g} to {STANDBY.longest:g} s ({ALONE.longest:g} s without standby) with "
     f"{law.MANY} of them; with a clear trend ({trend.CLEAR:g} standard errors)",
     "young": f"first {ALONE.young:g} s, nor in the {STANDBY.young:g} s after a gap of more than {ALONE.gap:g} s",

@@ -144,3 +144,16 @@ def test_the_gateway_asks_at_once_when_a_queue_will_be_late_and_else_not() -> No
 def test_the_gateway_never_asks_for_fewer_than_there_are() -> None:
     state, _ = after(steady(20.0, 8), 30)
     assert law.signal(state, 5000, 0.0, law.Fleet(30, 30), 30, terms()) in (None, *range(30, 10_000))
+
+
+def test_headroom_is_on_top_of_what_is_needed_and_said() -> None:
+    (now,) = steady(400.0, 1, first=315.0)
+    state, _ = after(steady(400.0, 20), 1, law.ALONE)
+    found, more = (
+        law.look(state, now, law.Fleet(1, 1), terms(constants))[1]
+        for constants in (law.ALONE, replace(law.ALONE, headroom=0.5))
+    )
+    assert found.exact is not None
+    assert more.replicas == law.whole(1.5 * found.exact) > found.replicas
+    assert more.why.endswith("headroom of 50 % included")
+    assert "headroom" not in found.why

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.observed import Scrape, counted
+from autoscaler.observed import BUCKETS, Scrape
+from controlplane.benchmarks.slo.looks import looked
 from controlplane.benchmarks.slo.traces import Trace
 from controlplane.cluster.serving.loops import serve
 
@@ -123,16 +124,19 @@ class Service:
         self.begun = self.number = self.starts = self.answered = 0
         self.held = self.seconds = 0.0
         self.began, self.ended = np.empty(count), np.full(count, math.inf)
-        self.by, self.is_counted = np.empty(count, dtype=np.int64), np.zeros(count, dtype=bool)
+        self.by, self.is_counted = np.empty(count, dtype=np.int64), np.zeros(count, dtype=np.int8)
         self._since = 0  # all requests before this one have ended, and were counted
+        self._zeros, self._ones = np.zeros(0, dtype=np.int64), np.ones(0)  # an entry for each replica there ever was
 
     def serve(self, until: float) -> None:
         """Let all begin that can before `until`."""
         if len(self.free):
-            at, service, alone = self.trace.at, self.trace.service, np.ones(self.number)
+            if len(self._ones) < self.number:
+                self._ones = np.ones(2 * self.number)
+            at, service = self.trace.at, self.trace.service
             self.begun = serve(
-                at, service, service, self.begun, until, self.free, self.owner, alone, 1, 0.0, math.inf, self.began,
-                self.ended, self.by,
+                at, service, service, self.begun, until, self.free, self.owner, self._ones, 1, 0.0, math.inf,
+                self.began, self.ended, self.by,
             )  # fmt: skip
 
     def resize(self, wanted: int, now: float) -> None:
@@ -171,7 +175,7 @@ class Service:
 
     def arrived(self, now: float) -> int:
         """Requests that have come."""
-        return int(np.searchsorted(self.trace.at, now))
+        return int(self.trace.at.searchsorted(now))
 
     def ready(self, now: float) -> int:
         """Replicas that serve."""
@@ -179,25 +183,21 @@ class Service:
 
     def scrape(self, now: float) -> Seen:
         """What is seen now; those that ended since the last one are counted."""
-        some = slice(self._since, self.begun)
-        is_done = self.ended[some] <= now
-        fresh = self._since + np.flatnonzero(is_done & ~self.is_counted[some])
-        self.is_counted[fresh] = True
-        service = self.ended[fresh] - self.began[fresh]
-        self.answered += len(fresh)
-        self.seconds += float(service.sum())
-        running = np.bincount(self.by[some][~is_done]) if not is_done.all() else np.zeros(1)
-        unfinished = float((now - self.began[some][~is_done]).sum())
+        counts = np.zeros(len(BUCKETS))
+        fresh, seconds, unfinished, inside, widest, self._since, slow = looked(
+            self.trace.at, self.began, self.ended, self.by, self.is_counted, self._since, self.begun, now, BUCKETS,
+            counts, self._running(),
+        )  # fmt: skip
+        self.answered += fresh
+        self.seconds += seconds
         arrived = self.arrived(now)
         seen = Scrape(
             at=now, seconds=SCRAPE_SECONDS, arrived=arrived - self.arrived(now - SCRAPE_SECONDS),
-            answered_seconds=float(service.sum()), counts=counted(service), waiting=arrived - self.begun,
-            running=int(running.sum()), widest=int(running.max()),
+            answered_seconds=seconds, counts=tuple(counts.tolist()), waiting=arrived - self.begun, running=inside,
+            widest=widest,
         )  # fmt: skip
-        left = np.flatnonzero(~self.is_counted[some])
-        self._since = self._since + int(left[0]) if len(left) else self.begun
-        slow = float(np.quantile(self.ended[fresh] - self.trace.at[fresh], 0.9)) if len(fresh) else None
-        return Seen(seen, self.answered, self.seconds + unfinished, len(self.on), self.ready(now), slow)
+        busy = self.seconds + unfinished
+        return Seen(seen, self.answered, busy, len(self.on), self.ready(now), slow if fresh else None)
 
     def saved(self) -> Any:
         """What to come back to."""
@@ -206,6 +206,12 @@ class Service:
     def restore(self, saved: Any) -> None:
         """Go back to what was saved, once."""
         self.free, self.owner, self.begun = saved
+
+    def _running(self) -> Ints:
+        """An entry of 0 for each number that a request may have as its replica's."""
+        if len(self._zeros) < self.number:
+            self._zeros = np.zeros(2 * self.number, dtype=np.int64)
+        return self._zeros
 
     def _note(self) -> None:
         """Before replicas change: when the slots of each are idle again."""
