@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.benchmarks.slo import measure
+from controlplane.benchmarks.slo import cells
 from controlplane.cluster import physics, reclaims
 from controlplane.cluster.reclaims import KINDS, SPANS, TableError
 from tests.controlplane.simulation import cluster, finish, gang, to_running, training
@@ -111,4 +111,4 @@ def test_a_simulated_borrower_is_gone_when_one_was_on_a_real_node(interval: str 
 def test_the_judge_charges_what_was_measured_but_five_seconds_at_least() -> None:
     lost = reclaims.measured().gpu_seconds_lost
     assert lost > 0
-    assert max(5.0, lost) == measure.CALL_SECONDS
+    assert max(5.0, lost) == cells.CALL_SECONDS

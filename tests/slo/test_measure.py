@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from autoscaler.observed import NONE, Scrape
-from controlplane.benchmarks.slo import measure, policies
+from controlplane.benchmarks.slo import cells, compare, policies
+from controlplane.benchmarks.slo.cells import Cell
 from controlplane.benchmarks.slo.judge import Policy, Seen, judge
-from controlplane.benchmarks.slo.measure import Cell
 from controlplane.benchmarks.slo.traces import Trace
 
 
@@ -15,24 +15,24 @@ def cell(policy: str, trace: str, start: float, hours: float, *, attained: bool 
 
 
 def test_in_hindsight_the_cheapest_hpa_that_attains_a_cell_is_compared_with() -> None:
-    cells = [
+    judged = [
         cell("standby", "ramp", 2.0, 12.0),
         cell("hpa-cpu 0.3 60s", "ramp", 90.0, 20.0),
         cell("hpa-rps 0.5 60s", "ramp", 90.0, 16.0),
         cell("hpa-cpu 0.9 60s", "ramp", 90.0, 11.0, attained=False, bad=3),
         cell("knative 0.9 60s", "ramp", 90.0, 12.0),  # none of HPA's
     ]
-    assert measure._over_hpa(cells, ("ramp",), (90.0,)) == {("ramp", 90.0): 0.75}  # noqa: SLF001 - its arithmetic
+    assert compare.over_hpa(judged, ("ramp",), (90.0,)) == {("ramp", 90.0): 0.75}
 
 
 def test_where_no_hpa_attains_a_cell_the_one_with_fewest_bad_windows_is_compared_with() -> None:
-    cells = [
+    judged = [
         cell("standby", "ramp", 2.0, 12.0),
         cell("hpa-cpu 0.3 60s", "ramp", 90.0, 24.0, attained=False, bad=1),
         cell("hpa-rps 0.5 60s", "ramp", 90.0, 30.0, attained=False, bad=1),
         cell("hpa-cpu 0.9 60s", "ramp", 90.0, 11.0, attained=False, bad=3),
     ]
-    assert measure._over_hpa(cells, ("ramp",), (90.0,)) == {("ramp", 90.0): 0.5}  # noqa: SLF001 - its arithmetic
+    assert compare.over_hpa(judged, ("ramp",), (90.0,)) == {("ramp", 90.0): 0.5}
 
 
 def steady(rate: float = 3.0, seconds: float = 1800.0) -> Trace:
@@ -42,7 +42,7 @@ def steady(rate: float = 3.0, seconds: float = 1800.0) -> Trace:
 
 
 def test_the_fewest_static_replicas_are_those_that_keep_up() -> None:
-    found = measure._static(steady(2.0), 0)  # noqa: SLF001 - its search
+    found = cells.static(steady(2.0), 0)
     assert found.attained
     assert found.hours == pytest.approx(3 * 0.5, rel=0.01)  # two would never work off what waited at first
 

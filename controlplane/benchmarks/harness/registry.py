@@ -101,8 +101,11 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         (
             "slo.measure",
             "slo.batching",
+            "slo.cells",
+            "slo.compare",
             "slo.engine",
             "slo.judge",
+            "slo.looks",
             "slo.onset",
             "slo.policies",
             "slo.together",

@@ -82,6 +82,7 @@ class Judged:
     """What came of it: arrivals by minute, how many of them were late, replica-hours, starts, changes of direction.
 
     waited: how many of those late would not have been, had they not waited. ready: replicas that serve, at each look.
+    lends: how often a replica was let go and held nothing any more.
     """
 
     arrivals: Ints
@@ -92,6 +93,7 @@ class Judged:
     series: tuple[tuple[float, int], ...]  # replicas wanted, at each change
     waited: int = 0
     ready: tuple[int, ...] = ()
+    lends: int = 0
 
     @property
     def late_percent(self) -> float:
@@ -121,7 +123,7 @@ class Service:
         self.on: dict[int, _Replica] = {}
         self.draining: dict[int, _Replica] = {}
         self.free, self.owner = np.empty(0), np.empty(0, dtype=np.int64)
-        self.begun = self.number = self.starts = self.answered = 0
+        self.begun = self.number = self.starts = self.lends = self.answered = 0
         self.held = self.seconds = 0.0
         self.began, self.ended = np.empty(count), np.full(count, math.inf)
         self.by, self.is_counted = np.empty(count, dtype=np.int64), np.zeros(count, dtype=np.int8)
@@ -157,6 +159,7 @@ class Service:
             number, replica = self.on.popitem()
             if replica.ready > now:
                 self.held += now - replica.since  # it never served
+                self.lends += 1
             else:
                 replica.left = now
                 self.draining[number] = replica
@@ -168,6 +171,7 @@ class Service:
         for number in [n for n, idle in ended.items() if idle <= now]:
             replica = self.draining.pop(number)
             self.held += max(replica.left, ended[number]) - replica.since
+            self.lends += 1
 
     def hours(self, now: float) -> float:
         """Replica-hours until now."""
@@ -281,7 +285,7 @@ class Run:
         arrivals, lates = np.bincount(minutes), np.bincount(minutes, weights=late).astype(np.int64)
         waited = int((late & (service.ended - service.began <= trace.objective)).sum())
         series, ready = tuple(self.series), tuple(self.ready)
-        return Judged(arrivals, lates, hours, service.starts, self.turns, series, waited, ready)
+        return Judged(arrivals, lates, hours, service.starts, self.turns, series, waited, ready, service.lends)
 
 
 def judge(

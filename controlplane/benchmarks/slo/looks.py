@@ -1,6 +1,7 @@
 """What a look at a service counts, compiled where numba is installed: half of a baseline's time was spent here."""
 
 import numpy as np
+import numpy.typing as npt
 
 from controlplane.benchmarks.slo.traces import Floats
 from controlplane.cluster.serving.traffic import Ints
@@ -11,7 +12,7 @@ SLOW = 0.9  # the part of the answers that took no longer than what a look calls
 
 @compiled
 def looked(
-    at: Floats, began: Floats, ended: Floats, by: Ints, is_counted: Ints, first: int, begun: int, now: float,
+    at: Floats, began: Floats, ended: Floats, by: Ints, is_counted: npt.NDArray[np.int8], first: int, begun: int, now: float,
     bounds: Floats, counts: Floats, running: Ints,
 ) -> tuple[int, float, float, int, int, int, float]:  # fmt: skip
     """Count what ended and what runs of requests `first` to `begun`, which have begun.

@@ -34,6 +34,11 @@ def alone(trace: Trace, start: float) -> Policy:
     return _law(trace, start, Settings().constants())
 
 
+def with_headroom(part: float) -> Make:
+    """The law without standby, and replicas on top of those that it needs, as a part of them."""
+    return lambda trace, start: _law(trace, start, Settings(headroom=part).constants())
+
+
 def _law(trace: Trace, start: float, constants: law.Constants) -> Policy:
     state, terms = law.State(), law.Terms(trace.objective, start, constants)
 

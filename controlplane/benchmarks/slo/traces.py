@@ -223,3 +223,5 @@ MAKERS: dict[str, Maker] = {
 }
 NAMES: Iterable[str] = tuple(MAKERS)
 DRAWN = ("ramp", "step", "spike", "diurnal")  # these need no file
+HARD = ("step", "spike")  # a call of 10 s is too slow for them, whatever the law
+SPARSE = "genaiQ34"
