@@ -113,6 +113,8 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
     if need is None:
         return state, Wanted(fleet.on)
     exact = replicas(need.slots, need.busy, learned, terms)
+    if scrape.is_partial and state.wanted:  # it may ask for more, and is no reason for less
+        exact = max(exact, float(state.wanted[-1][1]))
     count = whole(exact)
     state = _regretted(state, count, scrape.at, fleet, terms)
     window = state.calm * fall_window(terms)

@@ -62,7 +62,7 @@ class Scrape:
 
     arrived: requests that came. answered_seconds: sum of the service times of those answered, whose histogram is
     counts, length [buckets]. waiting, running: requests now; widest: most requests that one replica runs now; None: not
-    known, which is never 0.
+    known, which is never 0. is_partial: what counts the requests began anew, came or went, so they may be more.
     """
 
     at: float
@@ -73,6 +73,7 @@ class Scrape:
     waiting: int | None = None
     running: int | None = None
     widest: int | None = None
+    is_partial: bool = False
 
     @property
     def answered(self) -> float:

@@ -55,7 +55,7 @@ def plain_scrape(scrape: Scrape) -> list[Any]:
     """As JSON, its fields in order."""
     return [
         scrape.at, scrape.seconds, scrape.arrived, scrape.answered_seconds, _some(scrape.counts), scrape.waiting,
-        scrape.running, scrape.widest,
+        scrape.running, scrape.widest, scrape.is_partial,
     ]  # fmt: skip
 
 

@@ -146,6 +146,19 @@ def test_the_gateway_never_asks_for_fewer_than_there_are() -> None:
     assert law.signal(state, 5000, 0.0, law.Fleet(30, 30), 30, terms()) in (None, *range(30, 10_000))
 
 
+def test_a_look_that_is_told_in_part_may_ask_for_more_and_is_no_reason_for_less() -> None:
+    state, (*_, usual) = after(steady(400.0, 40), 1, law.ALONE)
+    fleet = law.Fleet(usual, usual)
+    for looks, is_partial, fewer in ((20, True, False), (20, False, True)):
+        found = [usual]
+        for scrape in steady(100.0, looks, first=state.points[-1][0] + 15.0):
+            state, wanted = law.look(state, replace(scrape, is_partial=is_partial), fleet, terms(law.ALONE))
+            found.append(wanted.replicas)
+        assert (min(found) < usual) is fewer
+    (more,) = steady(900.0, 1, first=state.points[-1][0] + 15.0)
+    assert law.look(state, replace(more, is_partial=True), fleet, terms(law.ALONE))[1].replicas > usual
+
+
 def test_headroom_is_on_top_of_what_is_needed_and_said() -> None:
     (now,) = steady(400.0, 1, first=315.0)
     state, _ = after(steady(400.0, 20), 1, law.ALONE)

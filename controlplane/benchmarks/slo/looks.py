@@ -12,8 +12,8 @@ SLOW = 0.9  # the part of the answers that took no longer than what a look calls
 
 @compiled
 def looked(
-    at: Floats, began: Floats, ended: Floats, by: Ints, is_counted: npt.NDArray[np.int8], first: int, begun: int, now: float,
-    bounds: Floats, counts: Floats, running: Ints,
+    at: Floats, began: Floats, ended: Floats, by: Ints, is_counted: npt.NDArray[np.int8], first: int, begun: int,
+    now: float, bounds: Floats, counts: Floats, running: Ints,
 ) -> tuple[int, float, float, int, int, int, float]:  # fmt: skip
     """Count what ended and what runs of requests `first` to `begun`, which have begun.
 

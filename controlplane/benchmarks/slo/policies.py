@@ -26,20 +26,21 @@ Make = Callable[[Trace, float], Policy]  # the second: seconds until a replica s
 
 def standby(trace: Trace, start: float) -> Policy:
     """The law, with the other replicas loaded and lent."""
-    return _law(trace, start, law.STANDBY)
+    return by_law(trace, start, law.STANDBY)
 
 
 def alone(trace: Trace, start: float) -> Policy:
     """The law without standby: a replica that is asked for has to start."""
-    return _law(trace, start, Settings().constants())
+    return by_law(trace, start, Settings().constants())
 
 
 def with_headroom(part: float) -> Make:
     """The law without standby, and replicas on top of those that it needs, as a part of them."""
-    return lambda trace, start: _law(trace, start, Settings(headroom=part).constants())
+    return lambda trace, start: by_law(trace, start, Settings(headroom=part).constants())
 
 
-def _law(trace: Trace, start: float, constants: law.Constants) -> Policy:
+def by_law(trace: Trace, start: float, constants: law.Constants) -> Policy:
+    """The law with these constants."""
     state, terms = law.State(), law.Terms(trace.objective, start, constants)
 
     def look(seen: Seen) -> int:

@@ -196,16 +196,27 @@ def _served(series: str) -> str:
     return f"{first} or ({second} unless on (workload) {first})"
 
 
+_ARRIVALS = (
+    ("weft_gateway_arrivals_total", _OF),
+    ("istio_requests_total", _DESTINATION),
+    ("vllm:request_success_total", _OF),
+)
 ARRIVALS = Query(
     "arrivals", "our activator, else Istio, else vLLM", "requests in the last scrapes", ("workload",),
-    " or ".join(
-        f"sum by (workload) (increase({series}{{{of}}}[$short]))"
-        for series, of in (
-            ("weft_gateway_arrivals_total", _OF),
-            ("istio_requests_total", _DESTINATION),
-            ("vllm:request_success_total", _OF),
-        )
-    ), most=1e12,
+    " or ".join(f"sum by (workload) (increase({series}{{{of}}}[$short]))" for series, of in _ARRIVALS), most=1e12,
+)  # fmt: skip
+
+
+def _unsteady(series: str, of: str) -> str:
+    """Series that began anew within the last scrapes, that came, or that went."""
+    one = f"{series}{{{of}}}"
+    return f"resets({one}[$short]) > 0 or ({one} unless {one} offset $short) or ({one} offset $short unless {one})"
+
+
+UNSTEADY = Query(
+    "unsteady", "our activator, Istio, vLLM",
+    "counters of requests that began anew, came or went in the last scrapes: arrivals may be more", ("workload",),
+    " or ".join(f"count by (workload) ({_unsteady(series, of)})" for series, of in _ARRIVALS), most=1e6,
 )  # fmt: skip
 SERVED_WITHIN = Query(
     "served_within", "our activator, else vLLM", "requests answered within le seconds of being taken by a replica",
@@ -256,7 +267,7 @@ TABLE = (
     GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
     STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, WORKER_STEP, WORKER_WAIT, WORKER_SYNC, POD_IO, NODE_DISK, NODE_LINE,
     CHECKPOINT, CHECKPOINT_PART,
-    REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,
+    REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, UNSTEADY, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,
     REVISION_OUTCOMES, REVISION_REQUESTS, REVISION_WITHIN,
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ Values = Mapping[Key, float | None]
 # Beside the arrivals, in the order in which `scrape` takes the answers.
 ASKED = (
     queries.SERVED_WITHIN, queries.SERVED_SECONDS, queries.GOOD_WITHIN, queries.QUEUE, queries.RUNNING, queries.WIDEST,
+    queries.UNSTEADY,
 )  # fmt: skip
 
 
@@ -23,7 +24,7 @@ def scrape(uid: str, at: float, window: float, arrived: float, answers: Sequence
     Where neither the activator nor the model server tells service times, Istio's durations stand for them: they are the
     same as long as no request waits inside a replica.
     """
-    within, total, durations, queue, running, widest = answers
+    within, total, durations, queue, running, widest, unsteady = answers
     seconds = queries.SHORT * window
     counts = _counts(buckets(uid, within), 1.0)
     if counts is None:  # of milliseconds, and of a whole window
@@ -32,7 +33,7 @@ def scrape(uid: str, at: float, window: float, arrived: float, answers: Sequence
     known = total.get((uid,))
     answered_seconds = float((np.array(counts) * MIDDLES).sum()) if known is None else known
     whole = [None if value is None else round(value) for value in (v.get((uid,)) for v in (queue, running, widest))]
-    return Scrape(at, seconds, arrived, answered_seconds, counts, *whole)
+    return Scrape(at, seconds, arrived, answered_seconds, counts, *whole, is_partial=(uid,) in unsteady)
 
 
 def buckets(uid: str, values: Values) -> tuple[Bucket, ...] | None:
