@@ -41,7 +41,7 @@ class Constants:
     headroom: float = 0.0  # replicas on top of those needed, as a part of them
 
 
-STANDBY = Constants(horizon=10.0, part=0.5, tail=1.0, queue_seconds=30.0, fall=30.0, takes_all=True)
+STANDBY = Constants(horizon=10.0, part=0.5, tail=1.5, queue_seconds=30.0, fall=30.0, takes_all=True)
 ALONE = Constants(horizon=15.0, part=0.3, tail=5.2, queue_seconds=20.0, fall=0.0, takes_all=False, longest=400.0)
 
 

@@ -95,7 +95,7 @@ def test_whatever_is_told_it_is_between_a_quarter_of_the_slots_and_all(
 
 def test_the_law_wants_more_replicas_with_fewer_requests_in_each_and_says_why() -> None:
     def wanted(known: Learned) -> law.Wanted:
-        terms, points = Terms(1.5, 2.0, STANDBY), tuple((15.0 * n, 480.0 * n) for n in range(20))
+        terms, points = Terms(1.5, 2.0, replace(STANDBY, tail=1.0)), tuple((15.0 * n, 480.0 * n) for n in range(20))
         now = Scrape(300.0, 15.0, 480.0, 0.0, counted(np.zeros(0)), 0, 32, SLOTS)
         return law.look(State(known, points, began=0.0), now, Fleet(READY, READY), terms)[1]
 
