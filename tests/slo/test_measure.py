@@ -1,10 +1,14 @@
 """What the benchmark makes of judged cells, and rules that it compares with."""
 
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
 import numpy as np
 import pytest
 
 from autoscaler.observed import NONE, Scrape
-from controlplane.benchmarks.slo import cells, compare, policies
+from controlplane.benchmarks.slo import cells, compare, notes, policies, traces
 from controlplane.benchmarks.slo.cells import Cell
 from controlplane.benchmarks.slo.judge import Policy, Seen, judge
 from controlplane.benchmarks.slo.traces import Trace
@@ -80,3 +84,70 @@ def test_what_nine_of_ten_took_counts_their_wait() -> None:
     trace = Trace("ramp", np.zeros(10), np.full(10, 1.0), 1, 3.0, 60.0)  # ten at once, one after the other
     judge(trace, Policy(one), start=0.0, most=1)
     assert [look.slow for look in looks if look.slow is not None] == [pytest.approx(9.1)]
+
+
+def alike(name: str, seed: int, policy: str, start: float, hours: float = 12.0, room: float = 1.5) -> Cell:
+    one = cell(policy, name, start, hours)
+    return replace(one, seed=seed, room=room, gross=40.0 * room, first_late=1.5, onset=4)
+
+
+def all_of(seeds: tuple[int, ...] = (5, 6)) -> list[Cell]:
+    """Each policy on each trace, all alike but for what a test changes."""
+    found = []
+    for name, seed in product(traces.NAMES, seeds):
+        one = partial(alike, name, seed)
+        found += [one("standby", wake) for wake in (2.0, 10.0)] + [one("standby", 2.0, room=3.0)]
+        found += [one("batching", 2.0), one("standby hpa-rps 0.3", 2.0), one("static", 30.0)]
+        for start in cells.STARTS:
+            found += [one("alone", start), one("hpa-cpu 0.3 60s", start, 24.0), one("keda 1 60s", start, 9.0)]
+            found += [one("headroom 0.5", start, 20.0), one("headroom 1", start, 30.0), one("alone", start, room=3.0)]
+    return found
+
+
+def test_what_lies_beside_the_figures_is_printed() -> None:
+    text = "\n".join(notes.notes(all_of(), (5, 6), ("noise, alone",)))
+    for said in (
+        "baselines on seeds 5, 6",
+        "azure: 2 s: late 0.000 %, net at 5, 60, 180 s a call 1.20, 1.20, 1.20, 0.0 calls and 0.0 lends a replica-hour",
+        "1.5 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (6.0)",
+        "3 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (12.0)",
+        "net over the oracle of starts of 30/90/300 s: azure 1.20/1.17/1.17, azure8 1.20/1.19/1.17",
+        "the cell's own start, 30/90/300 s: azure 1.20/1.17/1.17",
+        "the very first minute, 2 s, late of its arrivals, %, worst seed: azure 1.50",
+        "minutes of onset at starts of 30/90/300 s, the most of a seed: azure 4/4/4",
+        "the half that was not used (azure8, genaiQ34, genai13d, step, diurnal), seeds as above: 2 s: late 0.0000 %",
+        "without standby, hpa-cpu 0.3 60s: 60 of 60 cells; hours over the oracle's: azure 2.40",
+        "the best keda of each cell, chosen in hindsight: 60 of 60 cells; hours over the oracle's (cells attained):",
+        "standby of 2 s by hpa-rps 0.3: late 0.000 %, 0 bad, net 1.20",
+        "fewest static replicas that attain it, chosen in hindsight; hours over the oracle's: azure 1.20",
+        "alone within the hours of hpa-cpu 0.3 60s (30 cells): alone, 30 cells at 0.50 x its hours; all tried:",
+        "3 x the busiest minute, without standby, alone: 60 of 60 cells",
+        "noise, alone",
+    ):
+        assert said in text, said
+
+
+def test_headroom_is_taken_as_far_as_hpas_hours_go_where_it_attains_more() -> None:
+    judged = all_of((5,))
+    judged = [replace(c, attained=c.policy != "alone" or c.trace != "ramp") for c in judged]
+    found = compare.with_headroom(judged, 5)
+    assert found is not None
+    assert (found[0].label, found[0].attained, found[1].label) == ("headroom 0.5", 30, "hpa-cpu 0.3 60s")
+    dear = [replace(c, hours=99.0) if c.policy == "headroom 0.5" else c for c in judged]
+    less = compare.with_headroom(dear, 5)
+    assert less is not None
+    assert (less[0].label, less[0].attained) == ("alone", 27)
+
+
+def test_a_cell_counts_its_first_minute_its_onset_and_all_that_is_held() -> None:
+    late = Trace("ramp", np.array([0.0, 0.5, *np.arange(60.0, 600.0, 10.0)]), np.full(56, 2.0), 1, 3.0, 600.0)
+    found = cells.judged("static", late, 5, 30.0, policies.static(1))
+    assert (found.first_late, found.onset) == (50.0, 4)  # the jump from 2 to 6 in a minute is one, too
+    assert found.gross == pytest.approx(late.max_replicas / 6)
+    assert (found.calls, found.lends) == (0, 0)
+
+
+def test_each_replica_that_is_let_go_is_lent_again() -> None:
+    wants = iter((3, 3, 1, 2))
+    told = judge(steady(0.1, 60.0), Policy(lambda _: next(wants)), start=0.0, most=3)
+    assert (told.starts, told.lends) == (3, 2)

@@ -2,7 +2,8 @@
 
 One constant at a time is moved from its value, all others stay. With standby the best is what has the fewest net hours
 (geometric mean over traces and seeds) with no bad minute, .15 % late at most, and .1 % but for spike. Alone it is what
-has the fewest hours over the oracle's for each cell that is attained: hours / oracle summed, over cells attained.
+has the fewest hours over the oracle's for each cell that is attained: hours / oracle summed, over cells attained. A
+constant is moved where it may not be chosen as it is, or where another value is better by half a percent.
 Nothing else reads this: docs/objectives.md tells what came out.
 """
 
