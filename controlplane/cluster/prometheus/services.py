@@ -32,8 +32,11 @@ def scrape(uid: str, at: float, window: float, arrived: float, answers: Sequence
     counts = counts or NONE
     known = total.get((uid,))
     answered_seconds = float((np.array(counts) * MIDDLES).sum()) if known is None else known
-    whole = [None if value is None else round(value) for value in (v.get((uid,)) for v in (queue, running, widest))]
-    return Scrape(at, seconds, arrived, answered_seconds, counts, *whole, is_partial=(uid,) in unsteady)
+    waiting, runs, most = (
+        None if v is None else round(v) for v in (one.get((uid,)) for one in (queue, running, widest))
+    )
+    is_partial = (uid,) in unsteady
+    return Scrape(at, seconds, arrived, answered_seconds, counts, waiting, runs, most, is_partial)
 
 
 def buckets(uid: str, values: Values) -> tuple[Bucket, ...] | None:
