@@ -1,4 +1,4 @@
-"""A training's scaling curve as a figure: workers along the bottom, doubling at equal distances, speed upwards."""
+"""A training's figures: its scaling curve, workers along the bottom, doubling at equal distances, and rows of bars."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from autoscaler.bottleneck.detect import LATELY
 from autoscaler.throughput.curve import Point
 from frontend.drawing import EMPTY
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 200, 44, 24, 10, 12  # user units
 LINES = 4  # across, at most
+HIGH = 24  # of a row of bars
 
 
 def drawn(points: Sequence[Point], *, workers: int) -> SafeString:
@@ -70,3 +72,26 @@ def _spread(points: Sequence[Point]) -> list[Point]:
 def _told(point: Point) -> str:
     measured = f", measured {point.measured:.2f} x" if point.measured else ""
     return f"{point.workers} workers: {point.speed:.2f} x, {point.low:.2f} to {point.high:.2f}{measured}"
+
+
+def lately(parts: Sequence[float], title: str) -> SafeString:
+    """A bar for each look, from nothing to all of a step, the newest at the right; empty for none."""
+    if not parts:
+        return EMPTY
+    width = 100 / LATELY
+    first = LATELY - len(parts)
+    bars = (
+        (
+            f"{(first + at) * width:.2f}",
+            f"{HIGH * (1 - min(part, 1.0)):.1f}",
+            f"{width - 0.8:.2f}",
+            f"{HIGH * min(part, 1.0):.1f}",
+        )
+        for at, part in enumerate(parts)
+    )
+    ends = f"{100 * parts[0]:.0f} % at first, now {100 * parts[-1]:.0f} %"
+    told = f"{title}, part of a step in the last {len(parts)} looks: {ends}"
+    return format_html(
+        '<svg class="lately" viewBox="0 0 100 {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>',
+        HIGH, told, format_html_join("", '<rect x="{}" y="{}" width="{}" height="{}"/>', bars),
+    )  # fmt: skip

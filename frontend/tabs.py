@@ -224,6 +224,7 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
                 "title": trainingwords.BOTTLENECKS[one],
                 "removable": evidence.removable,
                 "percent": round(100 * diagnosis.strength(evidence.odds)),
+                "lately": scalingdrawing.lately(evidence.lately, trainingwords.BOTTLENECKS[one]),
             }
             for one, evidence in diagnosis.ranked(found)
         ],

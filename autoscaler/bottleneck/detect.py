@@ -8,13 +8,20 @@ from autoscaler.bottleneck.evidence import removable, shares
 from autoscaler.bottleneck.straggler import Pace, follow
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, smoothed
 
+LATELY = 30  # windows that are shown: half an hour of looks
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for one class. odds: its log odds; removable: the part of the step it takes, smoothed, 0..1."""
+    """What speaks for one class.
+
+    odds: its log odds; removable: the part of the step it takes, smoothed, 0..1; lately: the same of each of the newest
+    windows that told it, unsmoothed, oldest first, at most LATELY.
+    """
 
     odds: float = 0.0
     removable: float = 0.0
+    lately: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,9 @@ def observe(diagnosis: Diagnosis, window: Window | None, constants: Constants = 
     own = tuple(worker.own or 0.0 for worker in window.workers)
     if len(own) > 1 and min(own) > 0:
         pace = follow(pace, own, constants)
-        evidence[Bottleneck.STRAGGLER] = Evidence(constants.alarm if pace.is_slow else 0.0, pace.excess)
+        before = evidence.get(Bottleneck.STRAGGLER, Evidence())
+        odds = constants.alarm if pace.is_slow else 0.0
+        evidence[Bottleneck.STRAGGLER] = Evidence(odds, pace.excess, _lately(before, pace.excess))
     named = _named(evidence, windows, constants)
     slow = pace.slowest if named is Bottleneck.STRAGGLER else None
     if slow is not None and len(window.ranks) == len(own):
@@ -62,8 +71,12 @@ def observe(diagnosis: Diagnosis, window: Window | None, constants: Constants = 
 def _added(before: Evidence, excess: float, least: float, windows: int, constants: Constants) -> Evidence:
     gain = excess * constants.effect / constants.deviation**2
     odds = max(constants.floor, before.odds + min(max(gain, -constants.step), constants.step))
-    part = max(constants.smooth, 1.0 / windows)
-    return Evidence(odds, before.removable + part * (max(excess + least, 0.0) - before.removable))
+    part, now = max(constants.smooth, 1.0 / windows), max(excess + least, 0.0)
+    return Evidence(odds, before.removable + part * (now - before.removable), _lately(before, now))
+
+
+def _lately(before: Evidence, now: float) -> tuple[float, ...]:
+    return (*before.lately, now)[-LATELY:]
 
 
 def _least(one: Bottleneck, constants: Constants) -> float:

@@ -1,6 +1,6 @@
 """What the diagnosis remembers of a training, as plain values for its row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +14,10 @@ def plain(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "windows": diagnosis.windows,
         "levels": _rounded(asdict(diagnosis.levels)),
-        "evidence": {one.value: [_short(known.odds), _short(known.removable)] for one, known in _known(diagnosis)},
+        "evidence": {
+            one.value: [_short(known.odds), _short(known.removable), [round(part, 3) for part in known.lately]]
+            for one, known in _known(diagnosis)
+        },
         "pace": _rounded(asdict(diagnosis.pace)),
         "bottleneck": diagnosis.bottleneck and diagnosis.bottleneck.value,
         "slow_worker": diagnosis.slow_worker,
@@ -27,11 +30,16 @@ def state_of(values: Mapping[str, Any]) -> Diagnosis:
     return Diagnosis(
         windows=values["windows"],
         levels=Levels(**levels | {"sm": tuple(levels["sm"])}),
-        evidence={Bottleneck(name): Evidence(*known) for name, known in values["evidence"].items()},
+        evidence={Bottleneck(name): _evidence(*known) for name, known in values["evidence"].items()},
         pace=Pace(**pace | {"means": tuple(pace["means"]), "squares": tuple(pace["squares"])}),
         bottleneck=None if named is None else Bottleneck(named),
         slow_worker=values["slow_worker"],
     )
+
+
+def _evidence(odds: float, removable: float, lately: Sequence[float] = ()) -> Evidence:
+    """lately: not told by what an earlier version of Weft has stored."""
+    return Evidence(odds, removable, tuple(lately))
 
 
 def _known(diagnosis: Diagnosis) -> list[tuple[Bottleneck, Evidence]]:

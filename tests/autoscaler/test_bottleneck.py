@@ -5,9 +5,10 @@ import math
 import pytest
 
 from autoscaler.bottleneck.advice import told
-from autoscaler.bottleneck.detect import Diagnosis, Evidence, observe
+from autoscaler.bottleneck.detect import LATELY, Diagnosis, Evidence, observe
 from autoscaler.bottleneck.straggler import Pace, follow
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
+
 
 BUSY = {"cpu": 0.5, "throttled": 0.02, "disk": 0.1, "nic": 0.05, "sm": (0.9, 0.9)}
 
@@ -80,3 +81,13 @@ def test_the_advice_says_what_would_go_of_a_step_only_where_it_would_get_shorter
         is_shorter = one not in (Bottleneck.GPU_COMPUTE, Bottleneck.TOO_SMALL)
         assert ("About 25 % of a step would go." in said) is is_shorter
     assert told(Diagnosis()).startswith("Too little is known")
+
+
+def test_the_newest_looks_are_kept_as_they_were_the_newest_last() -> None:
+    told = diagnose(window(), 3)
+    for wait in (*[0.4] * 20, 0.2):
+        told = observe(told, window(wait=wait, disk=0.99))
+    lately = told.evidence[Bottleneck.STORAGE].lately
+    assert (len(lately), lately[:3], lately[-2:]) == (24, (0.0, 0.0, 0.0), pytest.approx((0.4, 0.2)))
+    many = diagnose(window(sync=0.4, nic=0.5), LATELY + 5)
+    assert many.evidence[Bottleneck.NETWORK].lately == pytest.approx((0.4,) * LATELY)

@@ -192,7 +192,7 @@ def test_a_canary_with_steps_is_begun_and_says_what_comes_next(signed_in: Script
 
 def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
-    evidence = [{"bottleneck": "input_cpu", "removable": 0.38, "strength": 1.0}]
+    evidence = [{"bottleneck": "input_cpu", "removable": 0.38, "strength": 1.0, "lately": [0.01, 0.4, 1.0]}]
     restart = {"seconds": 74.4, "leave_seconds": 12.2, "begin_seconds": 62.2, "own": 2, "lent": 1}
     found = {"bottleneck": "input_cpu", "message": "Its steps wait.", "evidence": evidence, "levels": {"cpu": 0.97},
              "slow_worker": {"rank": 3, "node": "a-07"}, "restart": restart}  # fmt: skip
@@ -202,7 +202,7 @@ def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: 
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/experiments", tried)
     lines = weft("diagnose", "nlp/hello").out.splitlines()
     assert lines[:3] == ["nlp/hello: input_cpu", "  Its steps wait.", "  Worker 3 is on a-07."]
-    assert [line.split() for line in lines[4:6]][1] == ["input_cpu", "38%", "100%"]
+    assert [line.split() for line in lines[4:6]][1] == ["input_cpu", "38%", "▁▄█", "100%"]
     assert "CPU of its workers:  97%" in lines
     parts = "12 s to leave, 62 s to its first step; learned from 2 of its own and 1 of trainings like it."
     assert f"A restart is taken to cost 74 s: {parts}" in lines

@@ -84,7 +84,9 @@ def test_a_training_that_waits_for_input_while_its_cpus_are_held_back_needs_more
     assert event.message.startswith("Its steps wait for input that its CPUs prepare. About 40 % of a step would go.")
     shown = diagnosis.shown(training)
     assert (shown["bottleneck"], shown["levels"]["gpu"]) == ("input_cpu", 0.5)
-    assert shown["evidence"][0] == {"bottleneck": "input_cpu", "removable": 0.4, "strength": 1.0}
+    strongest = shown["evidence"][0]
+    assert strongest == {"bottleneck": "input_cpu", "removable": 0.4, "strength": 1.0, "lately": strongest["lately"]}
+    assert set(strongest["lately"]) == {0.4}
 
 
 def test_a_wait_for_an_exchange_on_several_nodes_is_the_networks(world: World) -> None:
@@ -200,3 +202,13 @@ def test_every_bottleneck_has_its_words() -> None:
     assert WAITS.keys() == HELPS.keys() == set(Bottleneck)
     assert trainingwords.BOTTLENECKS.keys() == {one.value for one in Bottleneck}
     assert trainingwords.LEVELS.keys() == set(diagnosis.LEVELS)
+
+
+def test_the_newest_looks_are_kept_and_what_an_earlier_version_stored_is_read() -> None:
+    told = Diagnosis()
+    for _ in range(5):
+        told = observe(told, Window((Worker(1.0, 0.01, 0.4),), Levels(nic=0.5), 2))
+    stored = diagnosisstate.plain(told)
+    assert diagnosisstate.state_of(stored).evidence[Bottleneck.NETWORK].lately == (0.4,) * 5
+    stored["evidence"] = {name: known[:2] for name, known in stored["evidence"].items()}
+    assert diagnosisstate.state_of(stored).evidence[Bottleneck.NETWORK].lately == ()

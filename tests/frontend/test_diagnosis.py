@@ -20,13 +20,17 @@ def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
     at = f"/workloads/{w.pk}/?tab=diagnosis"
     assert "Its program reports no steps" in visit("mel").get(at).content.decode()
     levels = Levels(cpu=0.97, throttled=0.5, sm=(0.4, 0.5))
-    found = Diagnosis(9, levels, {Bottleneck.INPUT_CPU: Evidence(4.2, 0.3)}, bottleneck=Bottleneck.INPUT_CPU)
+    found = Diagnosis(
+        9, levels, {Bottleneck.INPUT_CPU: Evidence(4.2, 0.3, (0.1, 0.5))}, bottleneck=Bottleneck.INPUT_CPU
+    )
     row = {"attempt": w.attempt, "at": NOW, "since": NOW - 60, "bottleneck": "input_cpu"}
     TrainingDiagnosis.objects.create(workload=w.pk, state=diagnosisstate.plain(found), **row)
     page = visit("mel").get(at).content.decode()
     for said in ("Too little CPU for its input", "Give each worker more CPU.", "CPU of its workers", "97 %", "45 %"):
         assert said in page
     assert 'aria-label="80 % of what it takes to name it"' in page
+    assert "Too little CPU for its input, part of a step in the last 2 looks: 10 % at first, now 50 %" in page
+    assert page.count('<rect x="9') == 2  # the newest look is the last of 30 places
     assert "What would make it faster" not in page
     assert "20 s to leave and 100 s to its first step, not measured yet" in page
     start = {"workload": w, "kind": "x", "at": NOW}

@@ -1,5 +1,7 @@
 """diagnose, reallocation: what slows a training, what would make it faster, and what was tried."""
 
+import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,9 +15,18 @@ from weft.session import Session
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")]
 Team = Annotated[str, typer.Option(help="Team of the name.")]
+BARS = " ▁▂▃▄▅▆▇█"  # of a step: none of it to all
+
+
+def _bars(parts: Sequence[float]) -> str:
+    """A bar for each look, the newest at the right."""
+    return "".join(BARS[min(len(BARS) - 1, math.ceil(part * (len(BARS) - 1)))] for part in parts)
+
+
 COLUMNS = (
     Column("BOTTLENECK", lambda row: str(row["bottleneck"])),
     Column("OF A STEP", lambda row: f"{row['removable']:.0%}", right=True),
+    Column("LATELY", lambda row: _bars(row.get("lately") or ())),
     Column("EVIDENCE", lambda row: f"{row['strength']:.0%}", right=True),
 )
 LEVELS = {

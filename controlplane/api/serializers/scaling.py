@@ -84,6 +84,9 @@ class Evidence(Answer):
     bottleneck = s.CharField()
     removable = s.FloatField(help_text="Part of a step that would go with it, 0..1.")
     strength = s.FloatField(help_text="0..1; at 1 it is named, if no other one takes more of a step.")
+    lately = s.ListField(
+        child=s.FloatField(), help_text="The removable part in each of the newest looks, at most 30, the oldest first."
+    )
 
 
 class DiagnosisLevels(Answer):

@@ -70,7 +70,12 @@ def shown(workload: Workload) -> dict[str, Any]:
         "windows": found.windows,
         "message": known.sentence,
         "evidence": [
-            {"bottleneck": one, "removable": round(evidence.removable, 3), "strength": strength(evidence.odds)}
+            {
+                "bottleneck": one,
+                "removable": round(evidence.removable, 3),
+                "strength": strength(evidence.odds),
+                "lately": [round(part, 3) for part in evidence.lately],
+            }
             for one, evidence in ranked(found)
         ],
         "levels": {name: getattr(found.levels, name) for name in LEVELS},

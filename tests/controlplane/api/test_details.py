@@ -198,12 +198,12 @@ def test_a_training_tells_what_slows_it(api: People) -> None:
     at = f"/trainings/{fit.pk}/diagnosis"
     silent = body_of(api.viewer.get(at))
     assert (silent["bottleneck"], silent["evidence"], silent["levels"]) == (None, [], None)
-    found = Diagnosis(9, evidence={Bottleneck.NETWORK: Evidence(9.0, 0.3)}, bottleneck=Bottleneck.NETWORK)
+    found = Diagnosis(9, evidence={Bottleneck.NETWORK: Evidence(9.0, 0.3, (0.25, 0.35))}, bottleneck=Bottleneck.NETWORK)
     row = {"attempt": fit.attempt, "at": START, "since": START - 60, "bottleneck": "network"}
     TrainingDiagnosis.objects.create(workload=fit.pk, state=diagnosisstate.plain(found), **row)
     told = body_of(api.viewer.get(at))
     assert (told["bottleneck"], told["windows"]) == ("network", 9)
-    assert told["evidence"] == [{"bottleneck": "network", "removable": 0.3, "strength": 1.0}]
+    assert told["evidence"] == [{"bottleneck": "network", "removable": 0.3, "strength": 1.0, "lately": [0.25, 0.35]}]
     assert told["message"].startswith("Its steps wait for the exchange between nodes. About 30 % of a step would go.")
     assert told["since"] < told["at"]
     _, chat = submit(api.member, name="chat", type="inference")
