@@ -9,7 +9,6 @@ from autoscaler.bottleneck.detect import LATELY, Diagnosis, Evidence, observe
 from autoscaler.bottleneck.straggler import Pace, follow
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
 
-
 BUSY = {"cpu": 0.5, "throttled": 0.02, "disk": 0.1, "nic": 0.05, "sm": (0.9, 0.9)}
 
 
