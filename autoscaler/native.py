@@ -11,7 +11,7 @@ Pure.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.bounds import Bounds
 from autoscaler.law import Terms, wait_seconds
@@ -82,7 +82,9 @@ def target(learned: Learned, slots: int | None, least: int, terms: Terms) -> flo
         return UNKNOWN_PART * most
     room = terms.constants.tail * seconds / (terms.constants.part * wait_seconds(learned, terms.objective))
     part = 1.0 - room / (most * max(1, least))
-    return min(min(MOST_PART, max(LEAST_PART, part)) * most, learned.at_once(terms.objective, terms.availability))
+    # Fewer only where sharing is seen to make requests slower: not because fewer were there at once until now.
+    crowded = replace(learned, slots=most).at_once(terms.objective, terms.availability)
+    return min(min(MOST_PART, max(LEAST_PART, part)) * most, crowded)
 
 
 def advise(current: int, load: Load, bounds: Bounds, advised: tuple[tuple[float, int], ...]) -> Advice:

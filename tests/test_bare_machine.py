@@ -131,5 +131,5 @@ def test_a_system_that_is_to_stay_as_it_is_does_and_what_lacks_is_named(bare: di
     lines = got(bare, WEFT_INSTALL="no")
 
     assert not (Path(bare["HOME"]) / "installed").exists()
-    assert lines[-1].startswith("get: still missing, tests that need it are skipped: Chromium JobSet Kubernetes ")
+    assert lines[-1].startswith("get: still missing, tests that need it are skipped: Chromium Istio JobSet Kubernetes ")
     assert {"Prometheus", "Redis", "bash", "curl", "git", "openssl"} <= set(lines[-1].split())

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -19,7 +18,7 @@ import yaml
 
 from controlplane.testbed import golang, processes
 from controlplane.testbed.api import ApiError, Json
-from controlplane.testbed.golang import GO, Say, pinned
+from controlplane.testbed.golang import Say, pinned
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import HOW, MissingError, free_port
 
@@ -51,13 +50,8 @@ def find(which: str, say: Say = lambda _: None, *, build: bool = True) -> Path:
 
 def kinds(which: str) -> list[Path]:
     """The files with the kinds that it brings, from its module as go.sum pins it. Raises MissingError."""
-    go = golang.go_of(_programs(which), lambda _: None)
-    command = [str(go), "mod", "download", "-json", _MODULES[which]]
-    environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-    done = subprocess.run(command, cwd=GO / which, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise MissingError(NAMES[which], done.stderr[-1000:])
-    return [Path(json.loads(done.stdout)["Dir"]) / name for name in _CRDS[which]]
+    folder = golang.sources(_programs(which), which, _MODULES[which])
+    return [folder / name for name in _CRDS[which]]
 
 
 @contextlib.contextmanager

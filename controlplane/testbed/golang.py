@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import re
@@ -103,6 +104,17 @@ def wheels(name: str, requirements: Path, failure: str, what: str) -> Path:
                 command = [*pip, "--require-hashes", "--target", str(made), "-r", str(requirements)]
                 run(command, os.environ, failure, what)
     return folder
+
+
+def sources(programs: Programs, folder: str, module: str) -> Path:
+    """Where a module's files lie, as the go.sum of this folder of `go` pins them. Raises MissingError."""
+    go = go_of(programs, lambda _: None)
+    environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    command = [str(go), "mod", "download", "-json", module]
+    done = subprocess.run(command, cwd=GO / folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MissingError(programs.name, f"{done.stdout[-1000:]}{done.stderr[-1000:]}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def run(command: list[str], environment: Mapping[str, str], failure: str, what: str, folder: Path = GO) -> None:

@@ -6,13 +6,14 @@ How each is got stands in `scripts/get`, by these names.
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from controlplane.testbed import binaries, chromium, controllers, postgres, programs, prometheus, redis
+from controlplane.testbed import binaries, chromium, controllers, istio, postgres, programs, prometheus, redis
 from controlplane.testbed.fakecuda import device, wheels
 from controlplane.testbed.processes import MissingError
 from controlplane.testbed.realnode import programs as node
 
 FINDERS: Mapping[str, Callable[[], object]] = {
     "Chromium": chromium.find,
+    "Istio": partial(istio.find, fetch=False),
     "JobSet": lambda: controllers.find(controllers.JOB_SET, build=False),
     "Kubernetes": lambda: binaries.find(build=False),
     "CUDA-clients": partial(wheels.find, fetch=False),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from autoscaler.observed import Scrape, counted
+from controlplane.cluster.port import Metrics
 from controlplane.jobspec.spec import parse
 from controlplane.loops import scale
 from controlplane.models import Event, ServiceScaler, User, Workload
@@ -56,19 +57,22 @@ class Load(NoMetrics):
 class Native:
     """The rig, with the scale loop turned beside the others."""
 
-    def __init__(self, made: Rig) -> None:
+    def __init__(self, made: Rig, metrics: Metrics | None = None) -> None:
         self.rig, self.load = made, Load()
-        self._wiring = replace(made.wiring, metrics=self.load, kept={})
+        self._wiring = replace(made.wiring, metrics=metrics or self.load, kept={})
 
     def submit(self, **changes: Any) -> str:
         document = {name: value for name, value in {**FILE, **changes}.items() if value is not None}
         user = User.objects.get(username="ada")
         return str(submission.submit(spec=parse(document), user=user).pk)
 
+    def turn(self) -> None:
+        self.load.at = self.rig.cluster.now()
+        assert not scale.run_once(self._wiring).skipped
+
     def until(self, is_so: Any, what: str) -> None:
         def turned() -> bool:
-            self.load.at = self.rig.cluster.now()
-            assert not scale.run_once(self._wiring).skipped
+            self.turn()
             return bool(is_so())
 
         self.rig.until(turned, what)

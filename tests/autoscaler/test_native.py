@@ -77,6 +77,10 @@ def test_the_target_is_a_part_of_the_slots_and_smaller_for_a_stricter_objective(
     assert target(Learned(), 10, 1, TERMS) == 7.0, "before an answer, seven of ten slots"
 
 
+def test_the_slots_of_a_queue_count_however_few_of_them_were_used_until_now() -> None:
+    assert target(learned(0.001, 1), 10, 1, TERMS) == target(learned(0.001, 10), 10, 1, TERMS) == 9.0
+
+
 def test_a_target_stays_while_another_one_would_be_much_the_same() -> None:
     first = round_of(look(AT, 100.0), Native()).loads["s"].target
     assert round_of(look(AT, 100.0), Native(target=1.05 * first)).loads["s"].target == 1.05 * first

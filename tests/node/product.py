@@ -13,6 +13,7 @@ from controlplane.cluster.port import Metrics
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import account, actuate, observe, schedule
 from controlplane.loops.wiring import Wiring
+from controlplane.manifests.site import Site
 from controlplane.models import Event, NodePool, PriorityClass, Quota, Team, Workload
 from controlplane.services.scheduling import policy
 from controlplane.services.workloads import submission
@@ -34,9 +35,9 @@ PASSING = ("Starting", "Waiting")  # what may be over before it is seen
 class Product:
     """The loops, and what a person may do and see."""
 
-    def __init__(self, server: TestCluster) -> None:
+    def __init__(self, server: TestCluster, site: Site = rights.SITE) -> None:
         self.server = server
-        config = rights.scheduler(server, [TEAM, OTHER_TEAM], site=replace(rights.SITE, placeholder_image=IMAGE))
+        config = rights.scheduler(server, [TEAM, OTHER_TEAM], site=replace(site, placeholder_image=IMAGE))
         self.cluster = KubernetesCluster(find(str(config)), placeholder_image=IMAGE)
         self._wiring = Wiring(self.cluster, Unmeasured(), "test")
         team, _ = (Team.objects.create(name=name) for name in (TEAM, OTHER_TEAM))

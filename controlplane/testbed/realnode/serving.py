@@ -1,10 +1,13 @@
 """A model server for tests, and what a proxy beside it would count: run in a container as `python3 -c SOURCE`, so it
 imports no module of ours.
 
-`GET /MILLISECONDS/STATUS` on port 8000 is answered with this status after so long. Port 15020 tells of the requests as
-Istio's proxy does.
+`GET /MILLISECONDS/STATUS` on port 8000 is answered with this status and the pod's name after so long. After FAIL_AFTER
+requests, if its environment has that, it fails all others. Port 15020 tells of the requests as Istio's proxy does.
 """
 
+import os
+import signal
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 PORT, PROXY_PORT = 8000, 15020
 BOUNDS = (5, 10, 25, 50, 100, 250, 500, 1000)  # ms
 CODES = (200, 500)
+NAME = socket.gethostname()
+FAIL_AFTER = float(os.environ.get("FAIL_AFTER", "inf"))
 LABELS = 'reporter="destination",response_code="{}"'
 
 seen: dict[int, list[float]] = {code: [] for code in CODES}  # how long requests took, in ms
@@ -56,8 +61,15 @@ class Model(Handler):
         began = time.monotonic()
         wait, code = (int(part) for part in self.path.strip("/").split("/"))
         time.sleep(wait / 1000)
+        code = code if sum(map(len, seen.values())) < FAIL_AFTER else 500
         seen[code].append(1000 * (time.monotonic() - began))
-        self.answer(code, "done\n")
+        self.answer(code, NAME)
+
+
+class Server(ThreadingHTTPServer):
+    """Told to end, it answers what it has begun with."""
+
+    daemon_threads = False
 
 
 class Proxy(Handler):
@@ -71,4 +83,6 @@ class Proxy(Handler):
 if __name__ == "__main__":
     proxy = ThreadingHTTPServer(("", PROXY_PORT), Proxy)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
-    ThreadingHTTPServer(("", PORT), Model).serve_forever()
+    with Server(("", PORT), Model) as server:
+        signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+        server.serve_forever()

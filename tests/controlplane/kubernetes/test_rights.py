@@ -17,6 +17,7 @@ from controlplane.cluster.port import Note, PodPhase, PodSpec, Split
 from controlplane.kubeobjects.names import API_VERSION
 from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import TeamSpace
+from controlplane.testbed import istio
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
 from tests.audited import noted
@@ -48,38 +49,18 @@ MONITORS: dict[str, Any] = {  # as the Prometheus operator has it, but for its s
 }
 
 
-def of_istio(kind: str, plural: str) -> dict[str, Any]:
-    """A kind of Istio's, but for its schema."""
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.networking.istio.io"},
-        "spec": {
-            "group": "networking.istio.io",
-            "names": {"kind": kind, "plural": plural},
-            "scope": "Namespaced",
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
-
-
 ROUTES, RULES = (
     f"/apis/networking.istio.io/v1/namespaces/weft-nlp/{plural}" for plural in ("virtualservices", "destinationrules")
 )
-ISTIO = [of_istio("VirtualService", "virtualservices"), of_istio("DestinationRule", "destinationrules")]
 
 
 @pytest.fixture
 def audited(tmp_path: Path) -> Iterator[TestCluster]:
     """A cluster with our rights, policies and one team, which notes every request."""
     with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster, noted(cluster):
-        cluster.apply(
-            [MONITORS, *ISTIO, *system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))]
-        )
+        istio.install(cluster)
+        cluster.apply([MONITORS, *system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
         cluster.wait_for(lambda: cluster.exists(MONITORED), "the Prometheus operator's kind")
-        for path in (ROUTES, RULES):
-            cluster.wait_for(lambda path=path: cluster.exists(path), "Istio's kinds")
         in_force(cluster, TeamSpace("nlp"), SITE)
         yield cluster
 
