@@ -1,7 +1,8 @@
 """What a service's gateway, mesh or model servers tell at each look, and what is learned of a request's service time.
 
 Nothing is known at first. A histogram holds the service times seen, from the moment a request is taken by a replica to
-its answer, without the time that it waits. It is forgotten slowly: a service that changes is learned anew.
+its answer, without the time that it waits. Another one holds the times until the first token, from the same moment,
+where they are told. Both are forgotten slowly: a service that changes is learned anew.
 """
 
 import math
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoscaler.crowding import CLEAR, CLEAR_LATE, Crowding
+from autoscaler.latency import ANSWER, FIRST_TOKEN
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,7 +64,8 @@ class Scrape:
 
     arrived: requests that came. answered_seconds: sum of the service times of those answered, whose histogram is
     counts, length [buckets]. waiting, running: requests now; widest: most requests that one replica runs now; None: not
-    known, which is never 0.
+    known, which is never 0. first: the histogram of times from a replica's taking a request to its first token, length
+    [buckets]; None: not told.
     """
 
     at: float
@@ -73,6 +76,7 @@ class Scrape:
     waiting: int | None = None
     running: int | None = None
     widest: int | None = None
+    first: tuple[float, ...] | None = None
 
     @property
     def answered(self) -> float:
@@ -82,9 +86,11 @@ class Scrape:
     @property
     def is_sound(self) -> bool:
         """Whether it can be true: numbers of a size that there is, not negative, and of some time."""
-        values = (self.at, self.seconds, self.arrived, self.answered_seconds, *self.counts)
+        first = self.first or ()
+        values = (self.at, self.seconds, self.arrived, self.answered_seconds, *self.counts, *first)
         known = [n for n in (self.waiting, self.running, self.widest) if n is not None]
-        is_whole = len(self.counts) == len(BUCKETS) and self.seconds > 0 and all(abs(v) <= LARGEST for v in values)
+        is_long = len(self.counts) == len(BUCKETS) and (self.first is None or len(first) == len(BUCKETS))
+        is_whole = is_long and self.seconds > 0 and all(abs(v) <= LARGEST for v in values)
         return is_whole and min((*values[1:], *known)) >= 0
 
 
@@ -102,6 +108,15 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstToken:
+    """What is known of the time from a replica's taking a request to its first token: its histogram, and how it grows
+    with the requests that share a replica."""
+
+    counts: tuple[float, ...] = NONE
+    crowding: Crowding = Crowding()
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """What is known of a replica: its slots, and the service time's histogram. All are seen, none is told."""
 
@@ -109,6 +124,7 @@ class Learned:
     seconds: float = 0.0  # sum of the service times behind counts
     slots: int = 1  # most requests that one replica was seen to run at once
     crowding: Crowding = Crowding()
+    first: FirstToken = FirstToken()
 
     @property
     def requests(self) -> float:
@@ -125,33 +141,47 @@ class Learned:
         deviation = math.sqrt(max(0.0, float((np.array(self.counts) * (MIDDLES - mean) ** 2).sum()) / known))
         return mean + deviation / math.sqrt(known)
 
-    def quantile(self, part: float) -> float:
-        """The service time that this part of the requests does not exceed, within its bucket in proportion."""
-        total = np.cumsum(self.counts)
+    def knows(self, of: str) -> bool:
+        """Whether the time that an objective of this is about was ever told."""
+        return self.requests >= 1 and math.fsum(self._counts(of)) >= 1
+
+    def quantile(self, part: float, of: str = ANSWER) -> float:
+        """The service time that this part of the requests does not exceed, within its bucket in proportion.
+
+        of: until the whole answer, or until the first token.
+        """
+        counts = self._counts(of)
+        total = np.cumsum(counts)
         want = part * total[-1]
         place = min(int(np.searchsorted(total, want)), len(BUCKETS) - 1)
         low = BUCKETS[place - 1] if place else 0.0
         before = total[place - 1] if place else 0.0
-        inside = (want - before) / self.counts[place] if self.counts[place] else 1.0
+        inside = (want - before) / counts[place] if counts[place] else 1.0
         return float(low + inside * (BUCKETS[place] - low))
 
-    def at_once(self, objective: float, availability: float) -> float:
+    def at_once(self, objective: float, availability: float, of: str = ANSWER) -> float:
         """Requests that a replica is to run on average, so that this part of them takes `objective` s at most.
 
         Waits are not counted. All its slots where requests are not slower for sharing it, as far as is known.
         """
-        if self.requests < KNOWN:
+        requests = self.requests if of == ANSWER else math.fsum(self.first.counts)
+        if requests < KNOWN:
             return float(self.slots)
-        slow = self.quantile(min(availability, 1 - BEYOND / self.requests))
+        crowding = self.crowding if of == ANSWER else self.first.crowding
+        slow = self.quantile(min(availability, 1 - BEYOND / requests), of)
         room = objective / slow - 1  # by what part all may become slower; below 0: have to become faster
-        growth = self.crowding.growth(CLEAR if room >= 0 else CLEAR_LATE)
+        growth = crowding.growth(CLEAR if room >= 0 else CLEAR_LATE)
         if not growth:
             return float(self.slots)
-        return min(float(self.slots), max(LEAST_PART * self.slots, 1.0, self.crowding.mean + room / growth))
+        return min(float(self.slots), max(LEAST_PART * self.slots, 1.0, crowding.mean + room / growth))
+
+    def _counts(self, of: str) -> tuple[float, ...]:
+        return self.first.counts if of == FIRST_TOKEN else self.counts
 
 
-def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: float) -> Learned:
+def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: float, of: str = ANSWER) -> Learned:
     """What is known after a scrape. since: s since the one before, which may overlap with it; ready: replicas serving.
+    of: what the objective is measured on.
 
     Where it is not told how many requests a replica runs, it follows from Little's law, as long as answers come well
     within the objective: of a service that is overrun the time in it has the wait, and says nothing of the slots.
@@ -163,14 +193,29 @@ def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: f
     crowding = known.crowding
     if scrape.running is not None and ready > 0 and min(answered, scrape.answered) >= 1:
         crowding = crowding.seen(scrape.running / ready, scrape.answered_seconds / scrape.answered, answered)
-    after = Learned(counts, known.seconds * kept + seconds, known.slots, crowding)
-    slots = min(MAX_AT_ONCE, max(known.slots, _widest(after, scrape, ready, objective)))
-    return Learned(counts, after.seconds, slots, crowding)
+    first = _first(known.first, scrape, part, ready)
+    after = Learned(counts, known.seconds * kept + seconds, known.slots, crowding, first)
+    slots = min(MAX_AT_ONCE, max(known.slots, _widest(after, scrape, ready, objective, of)))
+    return Learned(counts, after.seconds, slots, crowding, first)
 
 
-def _widest(known: Learned, scrape: Scrape, ready: int, objective: float) -> int:
+def _first(known: FirstToken, scrape: Scrape, part: float, ready: int) -> FirstToken:
+    """The same of the time until the first token; part: of the scrape that is new."""
+    if scrape.first is None:
+        return known
+    told = math.fsum(scrape.first)
+    kept = 0.5 ** (part * told / MEMORY)
+    counts = tuple(kept * before + part * now for before, now in zip(known.counts, scrape.first, strict=True))
+    crowding = known.crowding
+    if scrape.running is not None and ready > 0 and min(part * told, told) >= 1:
+        mean = float((np.array(scrape.first) * MIDDLES).sum()) / told
+        crowding = crowding.seen(scrape.running / ready, mean, part * told)
+    return FirstToken(counts, crowding)
+
+
+def _widest(known: Learned, scrape: Scrape, ready: int, objective: float, of: str) -> int:
     if scrape.widest is not None:
         return scrape.widest
-    if not ready or known.requests < 1 or known.quantile(0.95) > 0.7 * objective:
+    if not ready or not known.knows(of) or known.quantile(0.95, of) > 0.7 * objective:
         return 1
     return math.floor(scrape.answered_seconds / scrape.seconds / ready)

@@ -174,7 +174,7 @@ def _terms(
 ) -> Terms:
     start = settings.start_seconds if service.start_seconds is None else service.start_seconds
     constants = settings.constants(has_standby=has_standby, is_slow=is_slow)
-    return Terms(objective.p95_seconds, start, constants, objective.availability)
+    return Terms(objective.p95_seconds, start, constants, objective.availability, objective.of)
 
 
 def _with_limit(workload: Workload, service: ServiceMetrics) -> ServiceMetrics:

@@ -53,7 +53,10 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
                 "scaling",
             ),
         ),
-        ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
+        (
+            "Objective (SLO)",
+            ("objective.p95_latency", "objective.p95_first_token", "objective.availability", "objective.window"),
+        ),
         ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
         (
             "More",
@@ -117,6 +120,7 @@ LABELS = {
     "standby_memory": "Weights on standby",
     "scaling": "Scaled by",
     "objective.p95_latency": "p95 latency",
+    "objective.p95_first_token": "or first token",
     "objective.availability": "Availability",
     "objective.window": "Window",
     "health": "Health path",
@@ -142,6 +146,7 @@ EXAMPLES = {
     "checkpoint.grace": "30s",
     "max_duration": "12h",
     "objective.p95_latency": "200ms",
+    "objective.p95_first_token": "500ms",
     "objective.availability": "99.9",
     "objective.window": "28d",
     "health": "/health",

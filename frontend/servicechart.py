@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoscaler.latency import Within
 from autoscaler.standings import Moment
 from controlplane.queries.workloads.serving import Window
 from frontend import charts, words
@@ -26,10 +27,10 @@ class Mark:
 
 
 def drawn(
-    windows: Sequence[Window], moments: Sequence[Moment], target: float | None, decided: Sequence[Mark],
+    windows: Sequence[Window], moments: Sequence[Moment], target: Within | None, decided: Sequence[Mark],
     taken: Sequence[Mark],
 ) -> dict[str, Any]:  # fmt: skip
-    """The figure. target: the p95 that was promised, seconds; taken: workloads whose GPUs it took."""
+    """The figure. target: the p95 that was promised; taken: workloads whose GPUs it took."""
     figure = charts.plotly().Figure()
     _latency(figure, windows, target)
     _budget(figure, moments)
@@ -41,15 +42,16 @@ def drawn(
     return answer
 
 
-def _latency(figure: Any, windows: Sequence[Window], target: float | None) -> None:
+def _latency(figure: Any, windows: Sequence[Window], target: Within | None) -> None:
     at = [words.iso(m.start) for m in windows]
+    name = "p95 to first token" if target is not None and target.is_first_token else "p95"
     figure.add_scatter(
-        x=at, y=_milli(windows), name="p95", mode="lines", line={"width": 2, "color": "var(--accent)"},
+        x=at, y=_milli(windows), name=name, mode="lines", line={"width": 2, "color": "var(--accent)"},
         hovertemplate="%{y} ms",
     )  # fmt: skip
     if target is not None:
         figure.add_scatter(
-            x=at, y=[target * 1000] * len(at), name="objective", mode="lines", hovertemplate="%{y} ms",
+            x=at, y=[target.seconds * 1000] * len(at), name="objective", mode="lines", hovertemplate="%{y} ms",
             line={"width": 1, "dash": "dash", "color": "var(--bad)"},
         )  # fmt: skip
 
@@ -102,8 +104,9 @@ def _level(mark: Mark, windows: Sequence[Window]) -> int:
     return next((m.replicas for m in reversed(windows) if m.start <= mark.at), 0)
 
 
-def _layout(windows: Sequence[Window], moments: Sequence[Moment], target: float | None) -> dict[str, Any]:
-    latency = max([1000 * (target or 0.0), *(p95 for p95 in _milli(windows) if p95 is not None)])
+def _layout(windows: Sequence[Window], moments: Sequence[Moment], target: Within | None) -> dict[str, Any]:
+    promised = 0.0 if target is None else 1000 * target.seconds
+    latency = max([promised, *(p95 for p95 in _milli(windows) if p95 is not None)])
     layout = charts.layout(latency)
     replicas = max([1, *(max(m.replicas, m.wanted, m.asleep or 0) for m in windows)])
     rate = max((m.rate for m in windows if m.rate is not None), default=0.0)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from autoscaler.latency import FIRST_TOKEN
 from autoscaler.sla import Standing
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ENDED, LEAVING, WAITING, Level, Phase
@@ -77,6 +78,16 @@ def latency(seconds: float | None) -> str:
     if seconds is None:
         return NOT_KNOWN
     return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def promised(row: Any) -> str:
+    """ "within 200 ms", or "first token within 500 ms": of what has `p95_target` and `p95_of`."""
+    return f"{'first token ' if row.p95_of == FIRST_TOKEN else ''}within {latency(row.p95_target)}"
+
+
+def p95(row: Any) -> str:
+    """What is measured of it: "p95", or "p95 to first token"."""
+    return "p95 to first token" if row.p95_of == FIRST_TOKEN else "p95"
 
 
 def burn(rate: float | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, astuple, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, get_args
 
+from autoscaler.latency import ANSWER
 from autoscaler.limits import Limits
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Native
@@ -279,10 +280,16 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
 
 
+def _promised(objective: Objective) -> dict[str, Any]:
+    """As rounds have always had it, and what it is measured on where that is not the whole answer."""
+    values = asdict(objective)
+    return values if objective.of != ANSWER else {name: value for name, value in values.items() if name != "of"}
+
+
 def _measured(service: ServiceMetrics) -> dict[str, Any]:
     return {
         "workload": service.workload,
-        "objective": None if service.objective is None else asdict(service.objective),
+        "objective": None if service.objective is None else _promised(service.objective),
         "scrape": None if service.scrape is None else lawstate.plain_scrape(service.scrape),
         "state": None if service.state is None else lawstate.plain(service.state),
         "ready": service.ready,

@@ -7,7 +7,7 @@ from typing import Any
 from autoscaler.crowding import Crowding
 from autoscaler.law import State
 from autoscaler.limits import Tried
-from autoscaler.observed import NONE, Learned, Scrape
+from autoscaler.observed import NONE, FirstToken, Learned, Scrape
 
 
 def plain(state: State) -> dict[str, Any]:
@@ -18,6 +18,7 @@ def plain(state: State) -> dict[str, Any]:
         "seconds": learned.seconds,
         "slots": learned.slots,
         **({"crowding": list(astuple(learned.crowding))} if learned.crowding.looks else {}),
+        **({"first": _plain_first(learned.first)} if any(learned.first.counts) else {}),
         "points": [list(point) for point in state.points],
         "wanted": [list(wanted) for wanted in state.wanted],
         "began": state.began,
@@ -33,7 +34,11 @@ def state_of(values: Mapping[str, Any]) -> State:
     """The state that `plain` told."""
     return State(
         learned=Learned(
-            _all(values["counts"]), values["seconds"], values["slots"], Crowding(*values.get("crowding", ()))
+            _all(values["counts"]),
+            values["seconds"],
+            values["slots"],
+            Crowding(*values.get("crowding", ())),
+            _first_of(*values["first"]) if values.get("first") else FirstToken(),
         ),
         points=tuple((at, came) for at, came in values["points"]),
         wanted=tuple((at, replicas) for at, replicas in values["wanted"]),
@@ -46,6 +51,14 @@ def state_of(values: Mapping[str, Any]) -> State:
     )
 
 
+def _plain_first(first: FirstToken) -> list[Any]:
+    return [_some(first.counts), list(astuple(first.crowding))]
+
+
+def _first_of(counts: list[list[float]], crowding: list[float]) -> FirstToken:
+    return FirstToken(_all(counts), Crowding(*crowding))
+
+
 def _tried(limit: int, asked: list[list[Any]], before: list[Any] | None, effect: float, is_known: bool) -> Tried:
     looks = tuple((at, exact, then) for at, exact, then in asked)
     return Tried(limit, looks, (before[0], before[1]) if before else None, effect, is_known)
@@ -55,14 +68,15 @@ def plain_scrape(scrape: Scrape) -> list[Any]:
     """As JSON, its fields in order."""
     return [
         scrape.at, scrape.seconds, scrape.arrived, scrape.answered_seconds, _some(scrape.counts), scrape.waiting,
-        scrape.running, scrape.widest,
+        scrape.running, scrape.widest, *(() if scrape.first is None else (_some(scrape.first),)),
     ]  # fmt: skip
 
 
 def scrape_of(values: list[Any]) -> Scrape:
     """The scrape that `plain_scrape` told."""
-    at, seconds, arrived, answered_seconds, counts, *rest = values
-    return Scrape(at, seconds, arrived, answered_seconds, _all(counts), *rest)
+    at, seconds, arrived, answered_seconds, counts, waiting, running, widest, *more = values
+    first = _all(more[0]) if more else None
+    return Scrape(at, seconds, arrived, answered_seconds, _all(counts), waiting, running, widest, first)
 
 
 def _some(counts: tuple[float, ...]) -> list[list[float]]:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from autoscaler.standings import MINUTE, Moment
 from controlplane.domain import csvfile
 from controlplane.domain.periods import month_at
+from controlplane.jobspec.objective import within as promised
 from controlplane.jobspec.spec import SpecError
 from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.accounts import access
@@ -177,7 +178,7 @@ def _traffic(request: HttpRequest, w: Any) -> dict[str, Any]:
 def price(request: HttpRequest, uid: UUID) -> HttpResponse:
     """What the latency and the standby that stand in the form would cost, beside what the present ones do."""
     w = _service(request, uid)
-    asked = revising.latency(request.GET.get(revising.LATENCY, ""))
+    asked = revising.latency(request.GET)
     waiting = revising.replicas_on_standby(request.GET.get(revising.STANDING_BY, ""), w)
     now, other = objectiveprice.costs(w, clock(request).now, asked, waiting)
     told = (revising.costs(now, other, w.workers_max), standby.price(w.workers_max, w.workers_min, waiting))
@@ -200,8 +201,7 @@ def history_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
         for one in serving.taken(uid, MARKS, seen_teams(request))
         if one.at >= now - serving.SIX_HOURS
     ]
-    target = sla.objective(w.spec).get("p95_seconds")
-    return JsonResponse(servicechart.drawn(windows, _stood(w, now), target, decided, taken))
+    return JsonResponse(servicechart.drawn(windows, _stood(w, now), promised(sla.objective(w.spec)), decided, taken))
 
 
 @login_required

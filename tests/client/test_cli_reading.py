@@ -331,6 +331,12 @@ def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) ->
     told = "at risk: 40% of the error budget left, burn rate of the last hour 15.2x (1x = on target)"
     assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
     assert json.loads(weft("describe", "chat", "-o", "json").out)["slo"] == slo
+    why = "No first token was measured."
+    first = {"standing": "not known", "budget_left": None, "burn_rate": None, "p95_of": "first_token"}
+    first |= {"availability_target": 0.999, "p95_target_seconds": 0.5, "unknown_why": why}
+    signed_in.on("GET", f"/inferences/{chat['uid']}/slo", first)
+    told = f"not known: 99.9% of first tokens within 500 ms, {why}"
+    assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
 
 
 def test_describe_says_how_soon_replicas_on_standby_answer(signed_in: Scripted, weft: Weft) -> None:

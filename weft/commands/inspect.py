@@ -119,11 +119,17 @@ def _objective(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
         return []
     left, burn = slo.get("budget_left"), slo.get("burn_rate")
     known = [
+        _first_token(slo) if slo.get("p95_of") == "first_token" else "",
         "" if left is None else f"{left:.0%} of the error budget left",
         "" if burn is None else f"burn rate of the last hour {burn:.1f}x (1x = on target)",
+        output.clean(slo.get("unknown_why") or ""),
     ]
     told = ", ".join(filter(None, known))
     return [("Objective", f"{slo['standing']}: {told}" if told else slo["standing"])]
+
+
+def _first_token(slo: "Json") -> str:
+    return f"{100 * slo['availability_target']:g}% of first tokens within {1000 * slo['p95_target_seconds']:g} ms"
 
 
 def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from rest_framework import serializers as s
 
+from autoscaler.latency import MEASURES
 from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
 from controlplane.api.serializers.platform import Gpu
@@ -197,6 +198,7 @@ class Objective(Answer):
 
     uid = s.UUIDField()
     p95_target_seconds = s.FloatField()
+    p95_of = s.ChoiceField(MEASURES, help_text="What the p95 is measured on: the whole answer or its first token.")
     availability_target = s.FloatField()
     window_seconds = s.FloatField()
     requests = s.IntegerField()
@@ -210,6 +212,7 @@ class Objective(Answer):
     standing = s.ChoiceField(
         [one.value for one in Standing], help_text="The first that applies: violated, at risk, not known, met."
     )
+    unknown_why = s.CharField(allow_blank=True, help_text="Why it is not known, where there is more to say of it.")
     p95_seconds = s.FloatField(allow_null=True)
     requests_per_second = s.FloatField(allow_null=True)
 

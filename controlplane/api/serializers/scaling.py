@@ -2,6 +2,7 @@
 
 from rest_framework import serializers as s
 
+from autoscaler.latency import MEASURES
 from controlplane.api.serializers.workloads import Answer
 from gpushare.gpu import Enforcer
 
@@ -10,6 +11,7 @@ class LatencyPrice(Answer):
     """What keeping a latency takes at the load of the last day; null: nothing is known of the requests yet."""
 
     p95_seconds = s.FloatField()
+    p95_of = s.ChoiceField(MEASURES, help_text="What the latency is measured on: the whole answer or its first token.")
     gpu_hours_a_day = s.FloatField(allow_null=True)
     replicas_mean = s.FloatField(allow_null=True)
     replicas_most = s.IntegerField(allow_null=True)
@@ -21,7 +23,7 @@ class ObjectivePrice(Answer):
 
     uid = s.UUIDField()
     now = LatencyPrice(allow_null=True, help_text="Null: it has no objective.")
-    asked = LatencyPrice(allow_null=True, help_text="Null: no p95_latency was asked about.")
+    asked = LatencyPrice(allow_null=True, help_text="Null: no latency was asked about.")
 
 
 class RevisionRow(Answer):

@@ -13,7 +13,9 @@ from django.db import transaction
 from django.db.models import Count, F, Q, Sum
 from django.db.models.functions import Coalesce
 
+from autoscaler.latency import Within
 from controlplane.cluster.port import GpuUse, ServiceUse
+from controlplane.jobspec.objective import within
 from controlplane.lifecycle.state import RELEASED
 from controlplane.models import Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
 from controlplane.services.scheduling.leases import HeldLease
@@ -157,11 +159,11 @@ def _sample(at: float, intervals: Iterable[Interval]) -> None:
 # --- services ---------------------------------------------------------------------------------
 
 
-def serving() -> dict[str, float | None]:
-    """The services that hold capacity, the ones to ask metrics for, with the p95 seconds that each promises."""
+def serving() -> dict[str, Within | None]:
+    """The services that hold capacity, the ones to ask metrics for, with the p95 that each promises."""
     up = {"phase__in": ACTIVE | LEAVING, "kind": Kind.INFERENCE}
     rows = bulk.select(Workload, ("uid", "spec"), up, order=("seq",))
-    return {str(uid): (spec["normalised"].get("objective") or {}).get("p95_seconds") for uid, spec in rows}
+    return {str(uid): within(spec["normalised"].get("objective")) for uid, spec in rows}
 
 
 _WINDOW = (
