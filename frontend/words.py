@@ -6,6 +6,7 @@ from typing import Any
 
 from autoscaler.latency import FIRST_TOKEN
 from autoscaler.sla import Standing
+from controlplane.domain.reclaimprice import price_of
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ENDED, LEAVING, WAITING, Level, Phase
 
@@ -330,7 +331,8 @@ def _running(workers: int, running: int, utilisation: float | None) -> str:
 def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]) -> str:
     """What an event says beside its label."""
     if message:
-        return message
+        price = price_of(kind, reason, data)
+        return message if price is None else f"{message} {price.sentence}"
     placed = data.get("workers")
     if kind in ("Admitted", "Reserved", "Placed", "Scaling") and isinstance(placed, list) and placed:
         nodes = list(dict.fromkeys(str(worker[1]) for worker in placed if isinstance(worker, list) and len(worker) > 1))

@@ -3,7 +3,7 @@
 from rest_framework import serializers as s
 
 from autoscaler.latency import MEASURES
-from controlplane.api.serializers.workloads import Answer
+from controlplane.api.serializers.workloads import Answer, ReclaimPrice
 from gpushare.gpu import Enforcer
 
 
@@ -249,6 +249,19 @@ class RaisedLimit(Answer):
     sentence = s.CharField(help_text="The same in words.")
 
 
+class GaveGpus(Answer):
+    """A workload that gave GPUs to a service."""
+
+    at = s.DateTimeField()
+    kind = s.CharField()
+    reason = s.CharField(allow_blank=True)
+    workload = s.UUIDField(allow_null=True, help_text="Null where you may not see it.")
+    team = s.CharField()
+    name = s.CharField(allow_blank=True)
+    cycle = s.IntegerField(allow_null=True)
+    reclaim_price = ReclaimPrice(allow_null=True)
+
+
 class Autoscaling(Answer):
     """How many replicas a service may have, should have and has; the newest changes first."""
 
@@ -263,3 +276,4 @@ class Autoscaling(Answer):
     standby = Standby(allow_null=True, help_text="Null for a service without.")
     raised_limit = RaisedLimit(allow_null=True, help_text="Null for a service whose limit is not raised.")
     changes = Scaled(many=True)
+    taken = GaveGpus(many=True, help_text="What was made to leave GPUs for it, the newest first.")

@@ -20,6 +20,7 @@ from controlplane.jobspec.quantities import iso
 from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
+from controlplane.queries.tenancy import platform
 from controlplane.queries.workloads import details as queries
 from controlplane.queries.workloads import diagnosis, experiments, notebooks, objectiveprice, revisions
 from controlplane.queries.workloads import workloads as rows
@@ -187,7 +188,7 @@ class Autoscaling(OfKind):
     @endpoint(answer=scaling.Autoscaling, tag="inferences", operation="read_inference_autoscaling")
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell how many replicas a service may have, should have and has, and the newest changes with their reasons."""
-        return Response(queries.autoscaling(self.one(uid), clock.now()))
+        return Response(queries.autoscaling(self.one(uid), clock.now(), platform.scope(request.user)))
 
 
 class Revisions(OfKind):

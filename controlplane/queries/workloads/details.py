@@ -1,6 +1,6 @@
 """One workload closely: decisions, ETA, measurements, pods, allocations, cost. No rights are checked here."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isinf
 from typing import Any
 
@@ -13,7 +13,7 @@ from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Cycle, Event, Gpu, Placement, PlacementState, ServiceWindow, Workload
 from controlplane.queries.scheduling import forecasts, policies, snapshot
-from controlplane.queries.workloads import limits, measured, scaler, sleeping, standby, whatif
+from controlplane.queries.workloads import limits, measured, scaler, serving, sleeping, standby, whatif
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, Prices
 from controlplane.queries.workloads.workloads import event_row
 from scheduler.model.workload import ENDED, Phase
@@ -121,10 +121,11 @@ def cost(workload: Workload) -> dict[str, Any]:
     }
 
 
-def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
-    """How many replicas a service may have, has and should have, its standby, whether it sleeps, and newest changes.
+def autoscaling(workload: Workload, now: float, visible: Collection[str] | None = ()) -> dict[str, Any]:
+    """How many replicas a service may have, has and should have, its standby, whether it sleeps, and newest changes;
+    and what gave GPUs to it, named where it is of a visible team (None: all are).
 
-    Two queries; one more for a service that Kubernetes scales, two more for one with standby, one to three for one
+    Three queries; one more for a service that Kubernetes scales, two more for one with standby, one to three for one
     that may have no replica, three for one whose limit may be raised.
     """
     changes = Event.objects.filter(workload=workload.pk, kind="Scaled").order_by("-id")[:LATEST_CHANGES]
@@ -150,6 +151,7 @@ def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
             }
             for one in changes
         ],
+        "taken": [one.shown() for one in serving.taken(workload.pk, LATEST_CHANGES, visible)],
     }
 
 

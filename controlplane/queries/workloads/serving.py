@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from controlplane.domain.reclaimprice import Price, price_of
+from controlplane.jobspec.quantities import iso
 from controlplane.models import Event, Placement, ServiceWindow, Workload
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads.revisions import STAYING
@@ -60,6 +62,20 @@ class Taken:
     team: str
     name: str
     cycle: int | None
+    price: Price | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """As REST has it."""
+        return {
+            "at": iso(self.at),
+            "kind": self.kind,
+            "reason": self.reason,
+            "workload": None if self.victim is None else str(self.victim),
+            "team": self.team,
+            "name": self.name,
+            "cycle": self.cycle,
+            "reclaim_price": None if self.price is None else self.price.shown(),
+        }
 
 
 def services(at: float, names: Collection[str] | None) -> tuple[Listed, ...]:
@@ -127,6 +143,7 @@ def _taken(event: Event, visible: Collection[str] | None) -> Taken:
         team=event.team,
         name=event.name if may_see else "",
         cycle=event.cycle,
+        price=price_of(event.kind, event.reason, event.data),
     )
 
 
