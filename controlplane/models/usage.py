@@ -59,6 +59,7 @@ class ServiceWindow(models.Model):
     wanted = models.PositiveIntegerField(default=0)
     asleep = models.PositiveIntegerField(null=True, help_text="Replicas on standby; null: it keeps none")
     lent = models.PositiveIntegerField(null=True, help_text="GPUs of these that gangs use; null: it keeps no standby")
+    lent_to = models.JSONField(null=True, help_text="The same by the id of the gang's team; null: no standby")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "start"], name="one_service_window")]

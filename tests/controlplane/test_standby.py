@@ -138,8 +138,12 @@ def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):
     world.account()
     windows = {row.workload: (row.replicas, row.wanted, row.asleep, row.lent) for row in ServiceWindow.objects.all()}
     assert windows == {made.pk: (1, 1, 2, 2), plain.pk: (1, 1, None, None)}
-    (shown,) = details.metrics(made, 5, world.cluster.at)["windows"]
-    assert (shown["asleep"], shown["lent"]) == (2, 2)
+    (shown,) = details.metrics(made, 5, world.cluster.at, None)["windows"]
+    assert (shown["asleep"], shown["lent"], shown["lent_to"]) == (2, 2, [{"team": "red", "gpus": 2}])
+    (shown,) = details.metrics(made, 5, world.cluster.at, ["blue"])["windows"]
+    assert shown["lent_to"] == [{"team": None, "gpus": 2}], "the reader may not see that team"
+    (shown,) = details.metrics(plain, 5, world.cluster.at, None)["windows"]
+    assert (shown["lent"], shown["lent_to"]) == (None, None)
 
     world.metrics.told = look(world.cluster.at, 100.0, waiting=400, seconds=0.2)
     scale.run_once(world.wiring)
@@ -160,9 +164,7 @@ def the_price_is_kept(world, made, gang):
     sentence = "2 workers left 2 GPUs that were lent to it; about 0.2 GPU-seconds lost."
     told = {"workers": 2, "milli_gpu": 2000, "lost_gpu_seconds": 0.162, "whose": "lent", "sentence": sentence}
     assert queries.event_row(shrunk)["reclaim_price"] == told
-    assert (
-        words.event_sentence("Shrunk", "", "Gives 2 workers back.", shrunk.data) == f"Gives 2 workers back. {sentence}"
-    )
+    assert words.event_sentence("Shrunk", "", "Gives 2 back.", shrunk.data) == f"Gives 2 back. {sentence}"
     at = world.cluster.at
     (taken,) = details.autoscaling(made, at, None)["taken"]
     assert (taken["name"], taken["team"], taken["reclaim_price"]) == ("t", "red", told)

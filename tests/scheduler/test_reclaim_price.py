@@ -27,7 +27,7 @@ def shrunk(text: str, uid: str = "gang") -> dict[str, int | str]:
 
 def test_the_pause_of_a_gang_is_the_one_that_was_measured() -> None:
     table = measured()
-    assert (PAUSE_SAVES, PAUSE_ENDS) == tuple(table.seconds[kind]["loss"].mean for kind in ("save", "leave"))
+    assert tuple(table.seconds[kind]["loss"].mean for kind in ("save", "leave")) == (PAUSE_SAVES, PAUSE_ENDS)
     assert set(table.redone.values()) == {0}, "no step was computed again, so none is in the price"
 
 

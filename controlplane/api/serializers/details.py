@@ -96,6 +96,13 @@ class GpuUse(Answer):
     memory_used_mib = s.IntegerField(allow_null=True)
 
 
+class LentTo(Answer):
+    """GPUs that trainings of a team have of a service's sleeping replicas."""
+
+    team = s.CharField(allow_null=True, help_text="Null: all teams that you may not see.")
+    gpus = s.IntegerField()
+
+
 class ServiceMinute(Answer):
     """One minute of a service."""
 
@@ -108,6 +115,7 @@ class ServiceMinute(Answer):
     wanted = s.IntegerField()
     asleep = s.IntegerField(allow_null=True, help_text="Replicas on standby; null for a service without.")
     lent = s.IntegerField(allow_null=True, help_text="GPUs of these that trainings use; null for a service without.")
+    lent_to = LentTo(many=True, allow_null=True, help_text="The same by team; null where it was not kept.")
 
 
 class Metrics(Answer):

@@ -58,8 +58,10 @@ def eta(workload: Workload) -> dict[str, Any]:
     return known | {"expected_start": start, "expected_end": forecasts.shown(end), "basis": basis}
 
 
-def metrics(workload: Workload, minutes: int, now: float) -> dict[str, Any]:
-    """What its GPUs do now, and of a service each minute of the last ones. Two queries; null is not known."""
+def metrics(workload: Workload, minutes: int, now: float, visible: Collection[str] | None = ()) -> dict[str, Any]:
+    """What its GPUs do now, and of a service each minute of the last ones. Two queries, three of one that lends; null
+    is not known. visible: teams that are named (None: all) where their trainings have lent GPUs.
+    """
     live = Placement.objects.filter(workload=workload.pk, attempt=workload.attempt)
     live = live.filter(state__in=(PlacementState.BOUND, PlacementState.LEAVING)).order_by("rank")
     held = [(rank, node, index) for rank, node, gpus in live.values_list("rank", "node", "gpus") for index in gpus]
@@ -72,6 +74,9 @@ def metrics(workload: Workload, minutes: int, now: float) -> dict[str, Any]:
     ]
     windows = ServiceWindow.objects.filter(workload=workload.pk, start__gte=now - 60 * minutes).order_by("start")
     shown = [{"at": iso(start), **row} for start, row in ((w.pop("start"), w) for w in windows.values(*_WINDOW))]
+    to = serving.borrowers([row["lent_to"] for row in shown], visible)
+    for i, row in enumerate(shown):
+        row["lent_to"] = row["lent_to"] and [{"team": one.name or None, "gpus": n} for one in to if (n := one.gpus[i])]
     return {"at": iso(now), "gpus": gpus, "windows": shown}
 
 
@@ -159,6 +164,7 @@ _ROUND = ("loop", "policy", "digest", "took_ms", "is_replayable")
 _GPU = ("node__name", "index", "duty", "memory_used")
 _WINDOW = (
     "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted", "asleep", "lent",
+    "lent_to",
 )  # fmt: skip
 
 

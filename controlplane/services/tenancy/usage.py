@@ -168,7 +168,7 @@ def serving() -> dict[str, Within | None]:
 
 _WINDOW = (
     "workload", "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted", "asleep",
-    "lent",
+    "lent", "lent_to",
 )  # fmt: skip
 
 
@@ -193,10 +193,11 @@ def _windows(services: Sequence[ServiceUse]) -> None:
     bulk.insert(ServiceWindow, _WINDOW, rows, ignore=True)
 
 
-def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int | None]]:
-    """Of each service: replicas that serve, that are to, those on standby, and the GPUs of these that are lent.
+def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int | None, dict[str, int] | None]]:
+    """Of each service: replicas that serve, that are to, those on standby, the GPUs of these that are lent, and these
+    by the teams that have them.
 
-    The last two are None for one that keeps none. A query; one more if one of them does.
+    The last three are None for one that keeps none. A query; one more if one of them does.
     """
     up = Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED)
     running = Count("placements", filter=up & Q(placements__asleep_at=None))
@@ -208,16 +209,19 @@ def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int
     )
     lenders = {str(uid) for uid, _, _, awake, _ in found if awake is not None}
     lent = _lent(lenders) if lenders else {}
-    return {
-        str(uid): (n, wanted, *((None, None) if awake is None else (sleeping, lent.get(str(uid), 0))))
-        for uid, n, wanted, awake, sleeping in found
-    }
+    told: dict[str, tuple[int, int, int | None, int | None, dict[str, int] | None]] = {}
+    for uid, n, wanted, awake, sleeping in found:
+        to = lent.get(str(uid), {})
+        kept = (None, None, None) if awake is None else (sleeping, sum(to.values()), to)
+        told[str(uid)] = n, wanted, *kept
+    return told
 
 
-def _lent(lenders: Collection[str]) -> dict[str, int]:
-    """GPUs that gangs' workers have of these services' replicas, those that are leaving among them."""
-    gpus: dict[str, int] = {}
+def _lent(lenders: Collection[str]) -> dict[str, dict[str, int]]:
+    """GPUs that gangs' workers have of these services' replicas, those that are leaving included, by team."""
+    gpus: dict[str, dict[str, int]] = {}
     there = Placement.objects.filter(lender__among=lenders, bound_at__isnull=False).exclude(state=RELEASED)
-    for lender, devices in there.values_list("lender", "gpus"):
-        gpus[lender] = gpus.get(lender, 0) + len(devices)
+    for lender, devices, team in there.values_list("lender", "gpus", "workload__team_id"):
+        to = gpus.setdefault(lender, {})
+        to[str(team)] = to.get(str(team), 0) + len(devices)
     return gpus
