@@ -8,6 +8,7 @@ from autoscaler.law import State
 from autoscaler.limits import Limits
 from autoscaler.native import Native
 from autoscaler.observed import Scrape, Signal
+from autoscaler.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class ServiceMetrics:
     loaded: tuple[int, ...] = ()  # of a service with standby: ranks whose pods run, those that are asleep included
     native: Native | None = None  # how Kubernetes' own autoscaler scales it; None: Weft does
     limits: Limits | None = None  # of one whose replicas' limit may be raised
+    profile: Profile | None = None  # what its owner says of its requests: a start
 
 
 @dataclass(frozen=True, slots=True)

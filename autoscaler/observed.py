@@ -1,25 +1,28 @@
 """What a service's gateway, mesh or model servers tell at each look, and what is learned of a request's service time.
 
-Nothing is known at first. A histogram holds the service times seen, from the moment a request is taken by a replica to
-its answer, without the time that it waits. Another one holds the times until the first token, from the same moment,
-where they are told. Both are forgotten slowly: a service that changes is learned anew.
+Nothing is known at first but what the owner says (profile.py). A histogram holds the service times seen, from the
+moment a request is taken by a replica to its answer, without the time that it waits. Another one holds the times until
+the first token, from the same moment, where they are told. Both are forgotten slowly: a service that changes is learned
+anew.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from autoscaler.crowding import CLEAR, CLEAR_LATE, Crowding
 from autoscaler.latency import ANSWER, FIRST_TOKEN
+from autoscaler.profile import Profile
 
 Floats = npt.NDArray[np.float64]
 
 # Upper bounds of the histogram's buckets, s: from 1 ms on each a fifth above the one before, up to three hours.
 BUCKETS: Floats = 0.001 * np.power(1.2, np.arange(90), dtype=np.float64)
 MIDDLES: Floats = BUCKETS / math.sqrt(1.2)
+BOUNDS = tuple(BUCKETS.tolist())
 NONE = (0.0,) * len(BUCKETS)
 MEMORY = 5000.0  # requests after which what was learned before counts for less than half
 LARGEST = 1e12  # of any number that is told; NaN and infinity are not within it
@@ -125,11 +128,17 @@ class Learned:
     slots: int = 1  # most requests that one replica was seen to run at once
     crowding: Crowding = Crowding()
     first: FirstToken = FirstToken()
+    profile: Profile | None = None  # what is said of it, until that counts for nothing
+
+    @staticmethod
+    def told(profile: Profile | None) -> "Learned":
+        """What is known before the first look."""
+        return Learned() if profile is None else Learned(slots=profile.slots, profile=profile)
 
     @property
     def requests(self) -> float:
-        """How many requests it is learned from, less what is forgotten."""
-        return math.fsum(self.counts)
+        """How many requests it is learned from, less what is forgotten; what is said of them counts for some."""
+        return math.fsum(self.counts) + self._guessed
 
     @property
     def mean(self) -> float | None:
@@ -137,8 +146,9 @@ class Learned:
         known = self.requests
         if known < 1:
             return None
-        mean = self.seconds / known
-        deviation = math.sqrt(max(0.0, float((np.array(self.counts) * (MIDDLES - mean) ** 2).sum()) / known))
+        said = 0.0 if self.profile is None else self._guessed * self.profile.seconds
+        mean = (self.seconds + said) / known
+        deviation = math.sqrt(max(0.0, float((np.array(self._counts(ANSWER)) * (MIDDLES - mean) ** 2).sum()) / known))
         return mean + deviation / math.sqrt(known)
 
     def knows(self, of: str) -> bool:
@@ -176,7 +186,17 @@ class Learned:
         return min(float(self.slots), max(LEAST_PART * self.slots, 1.0, crowding.mean + room / growth))
 
     def _counts(self, of: str) -> tuple[float, ...]:
-        return self.first.counts if of == FIRST_TOKEN else self.counts
+        if of == FIRST_TOKEN:
+            return self.first.counts
+        if self.profile is None or not (guessed := self._guessed):
+            return self.counts
+        said = self.profile.counts(BOUNDS)
+        return tuple(seen + guessed * part for seen, part in zip(self.counts, said, strict=True))
+
+    @property
+    def _guessed(self) -> float:
+        """Requests that what is said of them counts for."""
+        return 0.0 if self.profile is None else self.profile.weight(math.fsum(self.counts))
 
 
 def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: float, of: str = ANSWER) -> Learned:
@@ -194,9 +214,22 @@ def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: f
     if scrape.running is not None and ready > 0 and min(answered, scrape.answered) >= 1:
         crowding = crowding.seen(scrape.running / ready, scrape.answered_seconds / scrape.answered, answered)
     first = _first(known.first, scrape, part, ready)
-    after = Learned(counts, known.seconds * kept + seconds, known.slots, crowding, first)
-    slots = min(MAX_AT_ONCE, max(known.slots, _widest(after, scrape, ready, objective, of)))
+    after = Learned(counts, known.seconds * kept + seconds, known.slots, crowding, first, known.profile)
+    widest = _widest(after, scrape, ready, objective, of)
+    if known.profile is not None:
+        return _overruled(after, known.profile, widest, is_waiting=bool(scrape.waiting) and scrape.widest is not None)
+    slots = min(MAX_AT_ONCE, max(known.slots, widest))
     return Learned(counts, after.seconds, slots, crowding, first)
+
+
+def _overruled(known: Learned, profile: Profile, widest: int, *, is_waiting: bool) -> Learned:
+    """The same as far as what is said of the service still counts: no longer once enough requests were answered, and of
+    its slots not once requests wait although no replica runs so many."""
+    seen = min(MAX_AT_ONCE, max(profile.seen, widest))
+    if not profile.weight(math.fsum(known.counts)):
+        return replace(known, slots=seen, profile=None)
+    said = seen if is_waiting and widest < profile.slots else profile.slots
+    return replace(known, slots=max(seen, said), profile=replace(profile, slots=said, seen=seen))
 
 
 def _first(known: FirstToken, scrape: Scrape, part: float, ready: int) -> FirstToken:

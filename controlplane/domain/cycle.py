@@ -16,6 +16,7 @@ from autoscaler.limits import Limits
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Native
 from autoscaler.observed import Signal
+from autoscaler.profile import Profile
 from controlplane.domain import lawstate
 from controlplane.jobspec.podsets import ask_of, ask_values, roles_of, roles_values
 from gpushare.gpu import Share
@@ -276,6 +277,7 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
             loaded=tuple(values.get("loaded", ())),
             native=Native(*values["native"]) if values.get("native") else None,
             limits=Limits(*values["limits"]) if values.get("limits") else None,
+            profile=Profile(*values["profile"]) if values.get("profile") else None,
         )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
 
@@ -299,4 +301,5 @@ def _measured(service: ServiceMetrics) -> dict[str, Any]:
         **({"loaded": service.loaded} if service.loaded else {}),
         **({} if service.native is None else {"native": astuple(service.native)}),
         **({} if service.limits is None else {"limits": astuple(service.limits)}),
+        **({} if service.profile is None else {"profile": astuple(service.profile)}),
     }

@@ -8,6 +8,7 @@ from autoscaler.crowding import Crowding
 from autoscaler.law import State
 from autoscaler.limits import Tried
 from autoscaler.observed import NONE, FirstToken, Learned, Scrape
+from autoscaler.profile import Profile
 
 
 def plain(state: State) -> dict[str, Any]:
@@ -19,6 +20,7 @@ def plain(state: State) -> dict[str, Any]:
         "slots": learned.slots,
         **({"crowding": list(astuple(learned.crowding))} if learned.crowding.looks else {}),
         **({"first": _plain_first(learned.first)} if any(learned.first.counts) else {}),
+        **({} if learned.profile is None else {"profile": list(astuple(learned.profile))}),
         "points": [list(point) for point in state.points],
         "wanted": [list(wanted) for wanted in state.wanted],
         "began": state.began,
@@ -39,6 +41,7 @@ def state_of(values: Mapping[str, Any]) -> State:
             values["slots"],
             Crowding(*values.get("crowding", ())),
             _first_of(*values["first"]) if values.get("first") else FirstToken(),
+            Profile(*values["profile"]) if values.get("profile") else None,
         ),
         points=tuple((at, came) for at, came in values["points"]),
         wanted=tuple((at, replicas) for at, replicas in values["wanted"]),

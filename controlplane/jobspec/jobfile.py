@@ -233,6 +233,14 @@ OBJECTIVE = Record(
         Field("window", _duration("28d", ("1h", 3600.0)), "Over how long that is counted.", "28d"),
     )
 )
+_SERVED = ("1ms", 0.001), ("3h", 10_800.0)
+PROFILE = Record(
+    (
+        Field("service_time", _duration("250ms", *_SERVED), "Mean time of a request in a replica, no wait.", REQUIRED),
+        Field("p95", _duration("600ms", *_SERVED), "95 % take no longer there; 2.3 times the mean if absent."),
+        Field("slots", Whole(1, 4096), "Requests that one replica runs at once; 1 if absent."),
+    )
+)
 STEP_MINUTES = 10  # of each step, where a job file says nothing
 ROLLOUT = Record(
     (
@@ -335,6 +343,7 @@ OWN = {
         Field("port", PORT, "Port it serves on.", 8000),
         Field("replicas", REPLICAS, "Between how many replicas it is scaled.", {"min": 1}),
         Field("objective", OBJECTIVE, "Latency and availability it is held to."),
+        Field("profile", PROFILE, "What is known of its requests: a start, until they were measured."),
         Field(
             "scaling",
             Choice(WAYS),

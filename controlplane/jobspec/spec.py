@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from autoscaler.profile import Profile
 from controlplane.jobspec import counts, gpushares, jobfile, jobrules, quantities
 from controlplane.jobspec import objective as objectives
+from controlplane.jobspec import profile as profiles
 from controlplane.jobspec.objective import Objective
 from controlplane.jobspec.scaling import HOST, is_native
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
@@ -138,6 +140,7 @@ class Spec:
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
+    profile: Profile | None = None  # what a service says of its requests
 
     @property
     def first(self) -> int:
@@ -174,6 +177,7 @@ class Spec:
             "park_after_seconds": self.idle.park_after,
             "objective": self.objective and self.objective.normalised(),
             **({"gateway": asdict(self.gateway)} if self.gateway else {}),
+            **({"profile": profiles.normalised(self.profile)} if self.profile else {}),
             **({"standby": self.standby} if self.standby else {}),
             **({"offloads": True} if self.offloads else {}),
             **({} if self.idle_after is None else {"scale_to_zero_after_seconds": self.idle_after}),
@@ -351,6 +355,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         after=tuple(Needed(one["name"], one["when"] or "") for one in values["after"] or ()),
         idle=Idle(idle["park_after"]) if idle else Idle(),
         objective=objectives.of_values(values.get("objective")),
+        profile=profiles.of_values(values.get("profile")),
         health=values.get("health") or "",
         rollout=_rollout(rollout),
         gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
