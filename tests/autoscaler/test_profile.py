@@ -98,6 +98,18 @@ def test_slots_ten_times_off_are_overruled_within_two_minutes(slots: int) -> Non
     assert found[8] >= truth, "of too many slots too: requests wait although no replica runs so many"
 
 
+def test_slots_are_overruled_by_one_look_at_which_requests_wait_although_no_replica_runs_so_many() -> None:
+    few = looks(2.0, 1)[0]
+    said = Learned.told(Profile(MEAN, P95, 40))
+    assert learn(said, few, 15.0, 1, 1.0).slots == 40, "nothing waits, so it may be true"
+    known = learn(said, replace(few, waiting=3, widest=4), 15.0, 1, 1.0)
+    assert known.slots == 4
+    assert known.profile is not None, "of its times nothing is known yet"
+    assert learn(known, replace(few, widest=6), 15.0, 1, 1.0).slots == 6, "more are learned as ever"
+    untold = learn(said, replace(few, waiting=3, widest=None), 15.0, 1, 1.0)
+    assert untold.slots == 40, "where nobody tells what a replica runs, waiting alone says nothing of it"
+
+
 def test_all_of_it_ten_times_off_is_overruled_within_minutes_both_ways() -> None:
     truth = wanted_after(1800, None)[-1]
     too_fast = wanted_after(1800, Profile(MEAN / 10, P95 / 10, 40))

@@ -88,6 +88,9 @@ def test_revisions_count_by_first_tokens_where_the_activator_judged_them_and_nev
 ) -> None:
     istio = [({"workload": "w", "destination_canonical_revision": "2", "response_code": "200"}, "50")]
     fake.says("istio_requests_total", istio)
+    row = {"workload": "w", "destination_canonical_revision": "2"}
+    fake.says("istio_request_duration_milliseconds_bucket", [(row | {"le": le}, "50") for le in ("100", "+Inf")])
+    assert metrics.revisions({"w": (0.0, Within(0.5))}) == (RevisionUse("w", 2, 50, 0),)
     assert metrics.revisions({"w": (0.0, Within(0.5, FIRST_TOKEN))}) == ()
     ours = [
         ({"workload": "w", "revision": "2", "outcome": one}, count) for one, count in (("good", "40"), ("late", "2"))
