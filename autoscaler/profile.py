@@ -13,7 +13,7 @@ WEIGHT = (
 GONE = (
     200.0  # answered requests after which it counts for nothing: their mean is known within 5 %, ten are beyond the p95
 )
-P95 = 2.3  # times the mean, where nothing is said: a lognormal time whose deviation is .7 of its mean
+SLOWER = 2.3  # times the mean, where nothing is said: a lognormal time whose deviation is .7 of its mean
 NORMAL_95 = 1.645  # standard deviations that 95 % of normal values lie below
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from autoscaler.profile import P95, Profile
+from autoscaler.profile import SLOWER, Profile
 from controlplane.jobspec.shapes import BAD, Faults
 
 
@@ -12,7 +12,7 @@ def of_values(values: Mapping[str, Any] | None) -> Profile | None:
     if not values:
         return None
     seconds = values["service_time"]
-    return Profile(seconds, values["p95"] or P95 * seconds, values["slots"] or 1)
+    return Profile(seconds, values["p95"] or SLOWER * seconds, values["slots"] or 1)
 
 
 def normalised(profile: Profile) -> dict[str, Any]:

@@ -276,4 +276,4 @@ class Autoscaling(Answer):
     standby = Standby(allow_null=True, help_text="Null for a service without.")
     raised_limit = RaisedLimit(allow_null=True, help_text="Null for a service whose limit is not raised.")
     changes = Scaled(many=True)
-    taken = GaveGpus(many=True, help_text="What was made to leave GPUs for it, the newest first.")
+    taken = GaveGpus(many=True, help_text="Workloads that gave GPUs to it, the newest first.")

@@ -127,7 +127,7 @@ def borrowers(minutes: Sequence[Mapping[str, int] | None], visible: Collection[s
     ids = {team for lent_to in minutes for team in lent_to or ()}
     if not ids:
         return ()
-    rows = Team.objects.filter(pk__in=[int(one) for one in ids]).order_by("name").values_list("pk", "name", "colour")
+    rows = Team.objects.filter(pk__among=[int(one) for one in ids]).order_by("name").values_list("pk", "name", "colour")
     known = {str(pk): (name, colour) for pk, name, colour in rows if visible is None or name in visible}
     found = [Borrower(*known[team], _gpus(minutes, {team})) for team in known]
     others = ids - known.keys()
