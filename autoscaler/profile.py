@@ -7,12 +7,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-WEIGHT = (
-    20.0  # requests that it counts for at first: their mean is known within 16 %, as well as one measured elsewhere
-)
-GONE = (
-    200.0  # answered requests after which it counts for nothing: their mean is known within 5 %, ten are beyond the p95
-)
+# Requests that it counts for at first: the mean of so many is known within 16 %, as well as one measured elsewhere.
+WEIGHT = 20.0
+# Answered requests after which it counts for nothing: their mean is known within 5 %, and ten are beyond the p95.
+GONE = 200.0
 SLOWER = 2.3  # times the mean, where nothing is said: a lognormal time whose deviation is .7 of its mean
 NORMAL_95 = 1.645  # standard deviations that 95 % of normal values lie below
 
