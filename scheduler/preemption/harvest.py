@@ -49,7 +49,9 @@ def harvest_seats(session: Session) -> Iterator[Seat]:
             sharers[device].append((workload, rank, milli))
     for device in sorted(sharers):
         there = sorted(sharers[device], key=lambda one: (one[0].seq, one[1]))
-        if _is_open(session, device) and all(workload.phase is Phase.RUNNING for workload, _, _ in there):
+        # Of a gang only a role may have shares. It does not live as long as a worker beside one of its members could.
+        is_settled = all(workload.phase is Phase.RUNNING and is_on_part(workload) for workload, _, _ in there)
+        if _is_open(session, device) and is_settled:
             yield _seat(session, device, there)
 
 

@@ -77,13 +77,14 @@ ADDED = (  # keys of answers that features since then have added
     "harvest", "asynchronous", "affinity", "anti_affinity", "exclusion",
     "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",
     "on_gpus", "on_nodes", "on_host", "weights", "wake_seconds", "host_wake_seconds",
-    "p95_of", "unknown_why", "reclaim_price", "taken", "lent_to",
+    "lately", "headroom", "p95_of", "unknown_why", "reclaim_price", "taken", "lent_to",
 )  # fmt: skip
 ADDED_SETTINGS = (
     "scheduling.lend_after_seconds",
     "scheduling.harvest",
     "scaling.wake_seconds",
     "scaling.host_wake_seconds",
+    "scaling.headroom",
 )  # rows that the list of settings has got since then
 NO_ADDRESS = "There is nothing at this address. Check the address."
 
