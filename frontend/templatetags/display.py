@@ -15,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from autoscaler.sla import Standing
+from controlplane.domain.holds import Hold
 from controlplane.queries.audit import retention
 from frontend import drawing, lab, trainingwords, words
 from gpushare.backends.catalogue import BACKENDS, Backend, Guarantee
@@ -47,6 +48,12 @@ def backend(name: str) -> Backend:
 def guarantees(row: Backend) -> str:
     """What it holds of a share, in words."""
     return "holds " + ", ".join(one.value for one in Guarantee if one in row.guarantees)
+
+
+@register.filter
+def hold(name: str) -> tuple[str, str]:
+    """By what a worker is on a GPU, in words, and what that is."""
+    return words.HOLDS[Hold(name)]
 
 
 @register.filter
