@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Eta,
         Event,
         Explanation,
-        Gpu,
         LogLine,
         Logs,
         Me,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         WaitTimeout,
         WeftError,
     )
+    from weft.ledger import Gpu
     from weft.reporter import report
     from weft.transport import Retries
 
@@ -85,7 +85,6 @@ _WHERE = {
         "Eta",
         "Event",
         "Explanation",
-        "Gpu",
         "LogLine",
         "Logs",
         "Me",
@@ -110,6 +109,7 @@ _WHERE = {
         "WaitTimeout",
         "WeftError",
     ),
+    "ledger": ("Gpu",),
     "reporter": ("report",),
     "transport": ("Retries",),
 }

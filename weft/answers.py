@@ -353,34 +353,6 @@ class Node(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu(Answer):
-    """One GPU with who holds what of it.
-
-    `tenants` are {team, workload, name, milli, hold, may_use_milli, may_use_memory_mib, measured_duty,
-    measured_memory_mib, is_leaving}: milli is the guarantee; hold is whole, share, standby, lent or harvest. duty is 0
-    to 1; None is not known.
-    """
-
-    node: str = ""
-    index: int = 0
-    pool: str = ""
-    gpu_model: str = ""
-    gpu_memory_mib: int = 0
-    healthy: bool = True
-    duty: float | None = None
-    memory_used_mib: int | None = None
-    allocated_milli: int = 0
-    neighbours: int = 0
-    enforced_by: str | None = None
-    tenants: tuple[Json, ...] | list[Json] = ()
-
-    @property
-    def name(self) -> str:
-        """`NODE/INDEX`."""
-        return f"{self.node}/{self.index}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Acted(Answer):
     """What came of an action on one of several workloads; refusal is {status, code, field, message}.
 

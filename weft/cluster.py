@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from weft.answers import Budget, Gpu, Json, Node, NodePool, PriorityClass, Quota, Team, TeamShare
+from weft.answers import Budget, Json, Node, NodePool, PriorityClass, Quota, Team, TeamShare
 from weft.connection import Connection, part, the_object, the_text
+from weft.ledger import Gpu
 
 
 class ClusterClient(Connection):

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.answers import Gpu, Json, Node, Workload
+from weft.answers import Json, Node, Workload
+from weft.ledger import Gpu
 from weft.output import Column, clock, gpus, measured, memory, since, span
 
 Table = tuple[Column, ...]

@@ -117,7 +117,10 @@ def devices(wanted: Sequence[Key], visible: Collection[str] | None) -> list[Devi
 
 
 _USE = ("node_id", "index", "duty", "memory_used")
-_OF_WORKLOAD = ("name", "kind", "share_limit", "gpu_memory", "roles", "team__name", "team__colour")
+_OF_WORKLOAD = (
+    "workload__name", "workload__kind", "workload__share_limit", "workload__gpu_memory", "workload__roles",
+    "workload__team__name", "workload__team__colour",
+)  # fmt: skip
 _PLACE = ("workload_id", "attempt", "rank", "node", "gpus", "milli", "state", "asleep_at", "lender", "pod_phase")
 
 
@@ -125,7 +128,7 @@ def _seats(nodes: Sequence[str]) -> dict[Key, list[_Seat]]:
     """Who is on each device of these nodes, the first first. One query."""
     live = Placement.objects.filter(node__among=nodes, state__in=HELD).order_by("id")
     found: dict[Key, list[_Seat]] = defaultdict(list)
-    columns = (*_PLACE, *(f"workload__{name}" for name in _OF_WORKLOAD))
+    columns = (*_PLACE, *_OF_WORKLOAD)
     for uid, attempt, rank, node, gpus, milli, state, asleep_at, lender, phase, *more in live.values_list(*columns):
         for index in gpus:
             seat = _Seat(
@@ -148,15 +151,15 @@ def _entry(
     seat: _Seat, node: NodeRow, gpu: GpuRow, there: int, sharers: Collection[str], visible: Collection[str] | None
 ) -> Entry:
     w = seat.workload
-    may_see = visible is None or w["team__name"] in visible
+    may_see = visible is None or w["workload__team__name"] in visible
     is_alone = there == 1 and seat.runs  # then what is measured of the device is its own
     limit, memory = _may(seat, node)
     return Entry(
-        team=w["team__name"],
-        colour=w["team__colour"],
+        team=w["workload__team__name"],
+        colour=w["workload__team__colour"],
         uid=seat.uid if may_see else None,
-        name=w["name"] if may_see else "",
-        kind=w["kind"],
+        name=w["workload__name"] if may_see else "",
+        kind=w["workload__kind"],
         rank=seat.rank,
         hold=_hold(seat, sharers),
         guarantee=seat.guarantee,
@@ -180,7 +183,7 @@ def _may(seat: _Seat, node: NodeRow) -> tuple[int, int]:
     """(limit, memory): the most that it may use of the device, milli-GPU and MiB."""
     if seat.guarantee >= WHOLE:
         return WHOLE, node.gpu_memory
-    ask = role_ask(seat.workload["roles"], seat.rank) if seat.workload["roles"] else None
+    ask = role_ask(seat.workload["workload__roles"], seat.rank) if seat.workload["workload__roles"] else None
     if ask is not None and ask.share:
         return (WHOLE if seat.lender else ask.share.limit), ask.share.memory
-    return (WHOLE if seat.lender else seat.workload["share_limit"]), seat.workload["gpu_memory"]
+    return (WHOLE if seat.lender else seat.workload["workload__share_limit"]), seat.workload["workload__gpu_memory"]
