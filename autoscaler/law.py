@@ -2,14 +2,16 @@
 
 Source: docs/algorithms.md#services. Requests wait for a slot in one queue, so a service needs f*S slots to keep up with
 a rate f of requests of S seconds, and room on top: `tail` times S/(K W) for the longest waits (2.25 keeps 95 % of them
-below K W, the tail of M/G/k), where W is what a request may wait within the objective. Pure: `look` answers with a new
-state, `signal` needs none. A rise is taken at once; a fall waits until fewer were wanted over the whole window, and for
-a service that was looked at without a gap. What cannot be true or is not new changes nothing.
+below K W, the tail of M/G/k), where W is what a request may wait within the objective. Where that is of the first
+token, W follows from the time until it, and S stays that of the whole answer, as long as a slot is busy. Pure: `look`
+answers with a new state, `signal` needs none. A rise is taken at once; a fall waits until fewer were wanted over the
+whole window, and for a service that was looked at without a gap. What cannot be true or is not new changes nothing.
 """
 
 import math
 from dataclasses import dataclass, field, replace
 
+from autoscaler.latency import ANSWER
 from autoscaler.limits import Tried
 from autoscaler.observed import Learned, Scrape, Signal, learn
 from autoscaler.trend import fitted
@@ -22,6 +24,7 @@ PATIENT_LARGE = 2700.0  # the same where falls are taken back by more than SMALL
 SOON, PATIENCE = 2.0, 4.0  # windows after a fall in which a rise takes it back; times that the window is then longer
 SMALL = 0.1  # of the replicas: a rise by no more, or by one, may be noise
 AVAILABILITY = 0.999  # of a service that says nothing else
+NO_WAIT = 3.0  # roots of the slots in use: with so many free 99.8 % of requests find one (Erlang's C, many slots)
 MOST = 1_000_000  # more slots than any service has: a rate that cannot be true asks for no more
 
 
@@ -53,6 +56,7 @@ class Terms:
     start: float  # s until a replica that is asked for serves
     constants: Constants
     availability: float = AVAILABILITY  # the part of requests that is to be within the objective
+    of: str = ANSWER  # what the objective is measured on, one of latency.MEASURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,9 @@ class Wanted:
     exact: float | None = None
 
 
-def wait_seconds(learned: Learned, objective: float) -> float:
+def wait_seconds(learned: Learned, objective: float, of: str = ANSWER) -> float:
     """W: what a request may wait and still be on time."""
-    p95, p99 = learned.quantile(0.95), learned.quantile(0.99)
+    p95, p99 = learned.quantile(0.95, of), learned.quantile(0.99, of)
     return max(objective - p99, 0.25 * (objective - p95), 0.02 * objective)
 
 
@@ -106,7 +110,7 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
     if last is None or since > terms.constants.gap:
         state = replace(state, points=((scrape.at - scrape.seconds, 0.0),), wanted=(), began=scrape.at)
         since = scrape.seconds
-    learned = learn(state.learned, scrape, since, fleet.ready, terms.objective)
+    learned = learn(state.learned, scrape, since, fleet.ready, terms.objective, terms.of)
     came = state.points[-1][1] + scrape.arrived / scrape.seconds * since
     state = replace(state, learned=learned, points=_kept((*state.points, (scrape.at, came)), terms))
     need = _slots(state, scrape, fleet, terms)
@@ -178,9 +182,9 @@ def signal(state: State, waiting: int, rate: float, fleet: Fleet, soon: int, ter
     """
     learned, k, on = state.learned, terms.constants, fleet.on
     s = learned.mean
-    if s is None:
+    if s is None or not learned.knows(terms.of):
         return on + max(1, math.ceil(waiting / learned.slots)) if on == soon else None
-    w = wait_seconds(learned, terms.objective)
+    w = wait_seconds(learned, terms.objective, terms.of)
     if waiting * s <= 0.5 * w * soon * learned.slots:
         return None
     need = rate * s + waiting * s / max(k.part * w, min(30.0, 10.0 * s)) + 1.5 * math.sqrt(rate * s)
@@ -243,6 +247,8 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
     inside = None if now.running is None else float(now.running + (now.waiting or 0))
     if s is None:
         return None if inside is None else _Need(inside, f"{inside:.0f} requests are here, none answered yet:")
+    if not learned.knows(terms.of):  # a first token is promised, and none was ever told of
+        return None
     trend = fitted(_rates(state.points))
     rate, rise = _rate(state.points, k.longest), max(0.0, trend.certain)
     if rise > 0:
@@ -255,7 +261,7 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
     if now.waiting:
         backlog = now.waiting * s
         left = backlog + s * (rate + future) / 2 * 30.0 - 30.0 * learned.slots * fleet.on
-        room = max(k.part * wait_seconds(learned, terms.objective), k.queue_seconds)
+        room = max(k.part * wait_seconds(learned, terms.objective, terms.of), k.queue_seconds)
         for_queue = future * s + max(backlog, left) / room
         if k.takes_all and s >= 15.0 and inside is not None:
             for_queue = max(for_queue, inside)
@@ -265,14 +271,23 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
 
 
 def steady(learned: Learned, seconds: float, rate: float, terms: Terms) -> float:
-    """Slots for a rate of requests of so many seconds: f*S to keep up, and the tail for the longest waits."""
-    room = terms.constants.part * wait_seconds(learned, terms.objective)
-    return rate * seconds + terms.constants.tail * seconds / room
+    """Slots for a rate of requests of so many seconds: f*S to keep up, and the tail for the longest waits.
+
+    The tail is that of requests that wait. A first token may be promised in far less than an answer takes; then so many
+    free slots that hardly any request waits are fewer, and enough.
+    """
+    return rate * seconds + for_waits(learned, seconds, rate * seconds, terms)
+
+
+def for_waits(learned: Learned, seconds: float, busy: float, terms: Terms) -> float:
+    """Slots beside those that are busy on average, so that waits stay within the objective."""
+    tail = terms.constants.tail * seconds / (terms.constants.part * wait_seconds(learned, terms.objective, terms.of))
+    return tail if terms.of == ANSWER else min(tail, NO_WAIT * math.sqrt(busy) + 1.0)
 
 
 def replicas(slots: float, busy: float, learned: Learned, terms: Terms) -> float:
     """Replicas that have so many slots, and headroom, not rounded; none is too crowded with so many of them in use."""
-    crowded = busy / learned.at_once(terms.objective, terms.availability)
+    crowded = busy / learned.at_once(terms.objective, terms.availability, terms.of)
     needed = max(slots / learned.slots, crowded) * (1.0 + terms.constants.headroom)
     return min(needed, MOST / learned.slots)
 

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autoscaler.latency import ANSWER, MEASURES, Within
 from autoscaler.law import State
 from autoscaler.limits import Limits
 from autoscaler.native import Native
 from autoscaler.observed import Scrape, Signal
+from autoscaler.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +27,28 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What a service promises: p95 latency in seconds, the part (0..1) of requests within it, over which time."""
+    """What a service promises: a latency in seconds, the part (0..1) of requests within it, over which time.
+
+    of: what the latency is measured on, one of latency.MEASURES.
+    """
 
     p95_seconds: float
     availability: float = 0.999
     window_seconds: float = 28 * 86_400.0
+    of: str = ANSWER
 
     def __post_init__(self) -> None:
         if self.p95_seconds <= 0:
             raise ValueError(f"objective: p95 is {self.p95_seconds} s, must be > 0")
         if not 0 < self.availability < 1:
             raise ValueError(f"objective: availability is {self.availability}, must be a ratio between 0 and 1")
+        if self.of not in MEASURES:
+            raise ValueError(f"objective: it is of {self.of}, must be of {' or '.join(MEASURES)}")
+
+    @property
+    def within(self) -> Within:
+        """Its latency."""
+        return Within(self.p95_seconds, self.of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,7 @@ class ServiceMetrics:
     loaded: tuple[int, ...] = ()  # of a service with standby: ranks whose pods run, those that are asleep included
     native: Native | None = None  # how Kubernetes' own autoscaler scales it; None: Weft does
     limits: Limits | None = None  # of one whose replicas' limit may be raised
+    profile: Profile | None = None  # what its owner says of its requests: a start
 
 
 @dataclass(frozen=True, slots=True)

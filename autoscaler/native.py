@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 
 from autoscaler.bounds import Bounds
-from autoscaler.law import Terms, wait_seconds
+from autoscaler.law import Terms, for_waits
 from autoscaler.observed import Learned, Scrape
 
 LEAST_PART, MOST_PART = 0.3, 0.9  # of a replica's slots: between these is the target
@@ -78,12 +78,12 @@ def target(learned: Learned, slots: int | None, least: int, terms: Terms) -> flo
     """Requests in flight that each replica is to have, so that the objective is kept."""
     most = slots or learned.slots
     seconds = learned.mean
-    if seconds is None:
+    if seconds is None or not learned.knows(terms.of):
         return UNKNOWN_PART * most
-    room = terms.constants.tail * seconds / (terms.constants.part * wait_seconds(learned, terms.objective))
-    part = 1.0 - room / (most * max(1, least))
+    all_slots = most * max(1, least)
+    part = 1.0 - for_waits(learned, seconds, all_slots, terms) / all_slots
     # Fewer only where sharing is seen to make requests slower: not because fewer were there at once until now.
-    crowded = replace(learned, slots=most).at_once(terms.objective, terms.availability)
+    crowded = replace(learned, slots=most).at_once(terms.objective, terms.availability, terms.of)
     return min(min(MOST_PART, max(LEAST_PART, part)) * most, crowded)
 
 

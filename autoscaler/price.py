@@ -31,7 +31,7 @@ def price(
     standby: replicas that are kept loaded beyond those that serve, as far as `greatest` allows: they hold their GPUs.
     """
     seconds = learned.mean
-    if seconds is None or not rates:
+    if seconds is None or not learned.knows(terms.of) or not rates:
         return None
     slots = [(steady(learned, seconds, rate, terms), rate * seconds) for rate in rates]
     needs = [whole(replicas(needed, busy, learned, terms)) for needed, busy in slots]

@@ -8,7 +8,7 @@ from autoscaler.decision import Scale
 from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Advice, Load, advise, load
-from autoscaler.observed import Scrape
+from autoscaler.observed import Learned, Scrape
 from autoscaler.settings import Settings
 from autoscaler.standby import NONE_LENT, Lent, borrowed, rearranged, taken_back, wakes_slowly
 from autoscaler.vertical import Fitted, fitted, relearned
@@ -155,7 +155,7 @@ def judged(
     terms = _terms(service, service.objective, settings, has_standby=has_standby, is_slow=is_slow)
     state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
     if service.scrape is not None and _is_new(service.scrape, at, settings):
-        before = state or State()
+        before = state or State(Learned.told(service.profile))
         after, wanted = look(before, service.scrape, fleet, terms)
         state = noted(before, after, service.scrape, service.ready)
     if service.signal is not None and state is not None:
@@ -174,7 +174,7 @@ def _terms(
 ) -> Terms:
     start = settings.start_seconds if service.start_seconds is None else service.start_seconds
     constants = settings.constants(has_standby=has_standby, is_slow=is_slow)
-    return Terms(objective.p95_seconds, start, constants, objective.availability)
+    return Terms(objective.p95_seconds, start, constants, objective.availability, objective.of)
 
 
 def _with_limit(workload: Workload, service: ServiceMetrics) -> ServiceMetrics:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from autoscaler.bounds import Bounds
 from autoscaler.law import State, Terms, Wanted, fall_window
 from autoscaler.limits import Limits, Tried
-from autoscaler.observed import BUCKETS, Learned, spread
+from autoscaler.observed import BUCKETS, FirstToken, Learned, spread
 from gpushare.gpu import WHOLE
 
 STEP = 50  # milli-GPU: limits are multiples of it, so that noise is no change
@@ -131,5 +131,10 @@ def _scaled(learned: Learned, ratio: float) -> Learned:
     if known < 1:
         return learned
     weight = min(1.0, FEW / known)
-    counts = spread([float(bound) * ratio for bound in BUCKETS], [weight * count for count in learned.counts])
-    return Learned(counts, learned.seconds * ratio * weight, learned.slots)
+    first = FirstToken(_longer(learned.first.counts, ratio, weight))
+    counts = _longer(learned.counts, ratio, weight)
+    return Learned(counts, learned.seconds * ratio * weight, learned.slots, first=first)
+
+
+def _longer(counts: tuple[float, ...], ratio: float, weight: float) -> tuple[float, ...]:
+    return spread([float(bound) * ratio for bound in BUCKETS], [weight * count for count in counts])

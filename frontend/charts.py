@@ -58,13 +58,15 @@ def largest_held(moments: Sequence[Moment], most: int = MAX_TEAMS) -> tuple[list
     return sorted(few), frozenset(held_any) - frozenset(few)
 
 
-def objective_over_time(points: Sequence[tuple[float, float | None]], target: float) -> dict[str, Any]:
-    """A service's p95 latency against its objective, milliseconds."""
+def objective_over_time(
+    points: Sequence[tuple[float, float | None]], target: float, name: str = "p95"
+) -> dict[str, Any]:
+    """A service's p95 latency against its objective, milliseconds. name: of the latency."""
     go = plotly()
     at = [words.iso(moment) for moment, _ in points]
     figure = go.Figure()
     known = [None if p95 is None else round(p95 * 1000, 1) for _, p95 in points]
-    figure.add_scatter(x=at, y=known, name="p95", mode="lines", line={"width": 2, "color": "var(--accent)"})
+    figure.add_scatter(x=at, y=known, name=name, mode="lines", line={"width": 2, "color": "var(--accent)"})
     figure.add_scatter(
         x=at, y=[target * 1000] * len(at), name="objective", mode="lines",
         line={"width": 1, "dash": "dash", "color": "var(--bad)"},

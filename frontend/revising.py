@@ -5,7 +5,9 @@ from typing import Any
 
 from django.urls import reverse
 
+from autoscaler.latency import Within
 from controlplane.jobspec.jobfile import AUTO, GATEWAY, OBJECTIVE, P95_LATENCY
+from controlplane.jobspec.objective import FIELDS as MEASURED
 from controlplane.jobspec.scaling import PACK
 from controlplane.jobspec.shapes import Faults
 from controlplane.lifecycle.canaries import WHOLE
@@ -31,7 +33,8 @@ ROLLED = ("weight", "steps", "step_minutes")  # of a job file's rollout: how req
 WEIGHT = "rollout.weight"
 SPREAD = "replicas.spread"
 FIELDS = (IMAGE, ENV, *(f"rollout.{name}" for name in ROLLED), *PROMISED, *QUEUED, *STANDBY, SPREAD)
-LATENCY, STANDING_BY = "objective.p95_latency", "standby"
+LATENCIES = {f"objective.{name}": of for of, name in MEASURED.items()}
+STANDING_BY = "standby"
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -97,15 +100,18 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
         ],
         "action_url": reverse("frontend:change_service", args=[w.pk]),
         "price_url": reverse("frontend:service_price", args=[w.pk]),
-        "price_of": [f"#f-{FormField(path, '', '', '').id}" for path in (LATENCY, STANDING_BY)],
+        "price_of": [f"#f-{FormField(path, '', '', '').id}" for path in (*LATENCIES, STANDING_BY)],
     }
 
 
-def latency(text: str) -> float | None:
-    """The seconds that a person has typed; None where that is no latency."""
-    faults = Faults()
-    seconds = P95_LATENCY.read(text.strip(), LATENCY, faults)
-    return None if faults.errors else seconds
+def latency(texts: Mapping[str, str]) -> Within | None:
+    """The latency that a person has typed, by field; None where that is none, or two."""
+    found = []
+    for path, of in LATENCIES.items():
+        faults = Faults()
+        seconds = P95_LATENCY.read(texts.get(path, "").strip(), path, faults)
+        found += [] if faults.errors else [Within(seconds, of)]
+    return found[0] if len(found) == 1 else None
 
 
 def replicas_on_standby(text: str, w: Any) -> int:
@@ -124,14 +130,19 @@ def costs(now: Costs | None, asked: Costs | None, most: int) -> str:
     if one.price is None or one.gpu_hours is None:
         return "What it costs is known once requests of this service were measured."
     hours = f"{one.gpu_hours:,.1f} GPU-hours a day"
-    told = f"At the load of the last day {words.latency(one.p95_seconds)} takes about {hours}"
+    told = f"At the load of the last day {_within(one)} takes about {hours}"
     told += f": {one.price.mean:.1f} replicas on average, {one.price.most} at most"
-    if asked is not None and now is not None and now.gpu_hours is not None and asked.p95_seconds != now.p95_seconds:
-        told += f"; {words.latency(now.p95_seconds)}, as it is now, {now.gpu_hours:,.1f}"
+    if asked is not None and now is not None and now.gpu_hours is not None and asked.within != now.within:
+        told += f"; {_within(now)}, as it is now, {now.gpu_hours:,.1f}"
     if one.price.short:
         part = words.percent(one.price.short, 1)
         told += f". {part} of the time that needs more replicas than its max, {most}"
     return f"{told}."
+
+
+def _within(of: Costs) -> str:
+    first = "a first token within " if of.within.is_first_token else ""
+    return f"{first}{words.latency(of.within.seconds)}"
 
 
 def undo(w: Any, number: int) -> dict[str, Any]:

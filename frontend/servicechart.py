@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoscaler.latency import Within
 from autoscaler.standings import Moment
-from controlplane.queries.workloads.serving import Window
+from controlplane.queries.workloads.serving import Borrower, Window
 from frontend import charts, words
 
 LATENCY, BUDGET, REPLICAS = (0.68, 1.0), (0.42, 0.6), (0.0, 0.34)  # parts of the height, from below
@@ -26,14 +27,15 @@ class Mark:
 
 
 def drawn(
-    windows: Sequence[Window], moments: Sequence[Moment], target: float | None, decided: Sequence[Mark],
-    taken: Sequence[Mark],
+    windows: Sequence[Window], moments: Sequence[Moment], target: Within | None, decided: Sequence[Mark],
+    taken: Sequence[Mark], lent_to: Sequence[Borrower] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """The figure. target: the p95 that was promised, seconds; taken: workloads whose GPUs it took."""
+    """The figure. target: the p95 that was promised; taken: workloads whose GPUs it took; lent_to: who had its GPUs."""
     figure = charts.plotly().Figure()
     _latency(figure, windows, target)
     _budget(figure, moments)
-    _replicas(figure, windows)
+    _lent(figure, windows, lent_to)
+    _replicas(figure, windows, has_borrowers=bool(lent_to))
     _marks(figure, windows, decided, taken)
     figure.update_layout(_layout(windows, moments, target), margin_l=60, margin_r=44)
     answer: dict[str, Any] = figure.to_plotly_json()
@@ -41,15 +43,16 @@ def drawn(
     return answer
 
 
-def _latency(figure: Any, windows: Sequence[Window], target: float | None) -> None:
+def _latency(figure: Any, windows: Sequence[Window], target: Within | None) -> None:
     at = [words.iso(m.start) for m in windows]
+    name = "p95 to first token" if target is not None and target.is_first_token else "p95"
     figure.add_scatter(
-        x=at, y=_milli(windows), name="p95", mode="lines", line={"width": 2, "color": "var(--accent)"},
+        x=at, y=_milli(windows), name=name, mode="lines", line={"width": 2, "color": "var(--accent)"},
         hovertemplate="%{y} ms",
     )  # fmt: skip
     if target is not None:
         figure.add_scatter(
-            x=at, y=[target * 1000] * len(at), name="objective", mode="lines", hovertemplate="%{y} ms",
+            x=at, y=[target.seconds * 1000] * len(at), name="objective", mode="lines", hovertemplate="%{y} ms",
             line={"width": 1, "dash": "dash", "color": "var(--bad)"},
         )  # fmt: skip
 
@@ -62,7 +65,18 @@ def _budget(figure: Any, moments: Sequence[Moment]) -> None:
     )  # fmt: skip
 
 
-def _replicas(figure: Any, windows: Sequence[Window]) -> None:
+def _lent(figure: Any, windows: Sequence[Window], lent_to: Sequence[Borrower]) -> None:
+    """Whose trainings had the GPUs of sleeping replicas: an area for each team, one on the other."""
+    at = [words.iso(m.start) for m in windows]
+    for one in lent_to:
+        token = "--dim" if one.colour is None else f"--team-{one.colour % 8}"
+        figure.add_scatter(
+            x=at, y=list(one.gpus), name=f"lent to {one.name or 'other teams'}", yaxis="y3", stackgroup="lent",
+            mode="lines", line={"width": 0, "shape": "hv", "color": f"var({token})"}, fillcolor=f"var({token}, 0.45)",
+        )  # fmt: skip
+
+
+def _replicas(figure: Any, windows: Sequence[Window], *, has_borrowers: bool) -> None:
     at = [words.iso(m.start) for m in windows]
     lines: list[tuple[str, list[int | None], str, str]] = [
         ("ready", [m.replicas for m in windows], "var(--accent)", "solid"),
@@ -71,7 +85,7 @@ def _replicas(figure: Any, windows: Sequence[Window]) -> None:
     if any(m.asleep is not None for m in windows):
         lines += [
             ("on standby", [m.asleep for m in windows], "var(--warn)", "dash"),
-            ("lent to trainings", [m.lent for m in windows], "var(--ok)", "solid"),
+            ("lent in all" if has_borrowers else "lent to trainings", [m.lent for m in windows], "var(--ok)", "solid"),
         ]
     for name, values, colour, dash in lines:
         line = {"width": 2, "color": colour, "shape": "hv", "dash": dash}
@@ -102,8 +116,9 @@ def _level(mark: Mark, windows: Sequence[Window]) -> int:
     return next((m.replicas for m in reversed(windows) if m.start <= mark.at), 0)
 
 
-def _layout(windows: Sequence[Window], moments: Sequence[Moment], target: float | None) -> dict[str, Any]:
-    latency = max([1000 * (target or 0.0), *(p95 for p95 in _milli(windows) if p95 is not None)])
+def _layout(windows: Sequence[Window], moments: Sequence[Moment], target: Within | None) -> dict[str, Any]:
+    promised = 0.0 if target is None else 1000 * target.seconds
+    latency = max([promised, *(p95 for p95 in _milli(windows) if p95 is not None)])
     layout = charts.layout(latency)
     replicas = max([1, *(max(m.replicas, m.wanted, m.asleep or 0) for m in windows)])
     rate = max((m.rate for m in windows if m.rate is not None), default=0.0)

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from autoscaler.latency import FIRST_TOKEN
 from autoscaler.sla import Standing
 from controlplane.domain.holds import Hold
+from controlplane.domain.reclaimprice import price_of
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ENDED, LEAVING, WAITING, Level, Phase
 
@@ -78,6 +80,16 @@ def latency(seconds: float | None) -> str:
     if seconds is None:
         return NOT_KNOWN
     return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def promised(row: Any) -> str:
+    """ "within 200 ms", or "first token within 500 ms": of what has `p95_target` and `p95_of`."""
+    return f"{'first token ' if row.p95_of == FIRST_TOKEN else ''}within {latency(row.p95_target)}"
+
+
+def p95(row: Any) -> str:
+    """What is measured of it: "p95", or "p95 to first token"."""
+    return "p95 to first token" if row.p95_of == FIRST_TOKEN else "p95"
 
 
 def burn(rate: float | None) -> str:
@@ -330,7 +342,8 @@ def _running(workers: int, running: int, utilisation: float | None) -> str:
 def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]) -> str:
     """What an event says beside its label."""
     if message:
-        return message
+        price = price_of(kind, reason, data)
+        return message if price is None else f"{message} {price.sentence}"
     placed = data.get("workers")
     if kind in ("Admitted", "Reserved", "Placed", "Scaling") and isinstance(placed, list) and placed:
         nodes = list(dict.fromkeys(str(worker[1]) for worker in placed if isinstance(worker, list) and len(worker) > 1))

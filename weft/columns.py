@@ -213,8 +213,13 @@ EVENTS: Table = (
     Column("KIND", lambda e: e.kind),
     Column("BY", lambda e: e.actor),
     Column("REASON", lambda e: e.reason or "-"),
-    Column("MESSAGE", lambda e: e.message),
+    Column("MESSAGE", lambda e: " ".join(filter(None, (e.message, _price(e))))),
 )
+
+
+def _price(event: Any) -> str:
+    """What it cost a training that GPUs were taken of it; empty for all else, and from a server of before."""
+    return str((event.document.get("reclaim_price") or {}).get("sentence", ""))
 
 
 def usage(by: Sequence[str], *, has_start: bool) -> Table:

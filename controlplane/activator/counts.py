@@ -1,4 +1,4 @@
-"""What the activator tells of a service: counters, gauges and two histograms, and the rate of the last seconds.
+"""What the activator tells of a service: counters, gauges and histograms, and the rate of the last seconds.
 
 Own counts rather than the client library's: it looks through every bucket under a lock, at a tenth of a request's cost.
 """
@@ -77,6 +77,8 @@ class Counts:
     revisions: Counter[tuple[int, str]] = field(default_factory=Counter)  # while requests are split: see `judge`
     service: Histogram = field(default_factory=Histogram)
     request: Histogram = field(default_factory=Histogram)
+    first_served: Histogram = field(default_factory=Histogram)
+    first: Histogram = field(default_factory=Histogram)
     recent: Recent = field(default_factory=Recent)
     busy: float = 0.0  # s that replicas have worked, on requests that still run as well: see `worked`
     _ended: float = 0.0
@@ -125,6 +127,10 @@ HISTOGRAMS: tuple[tuple[str, str, Callable[[Counts], Histogram]], ...] = (
      lambda counts: counts.service),
     ("weft_gateway_request_seconds", "From arrival to the end of the answer, with the wait",
      lambda counts: counts.request),
+    ("weft_gateway_first_byte_service_seconds", "From hand-over to a replica to the first byte of the answer's body",
+     lambda counts: counts.first_served),
+    ("weft_gateway_first_byte_seconds", "From arrival to the first byte of the answer's body, with the wait",
+     lambda counts: counts.first),
 )  # fmt: skip
 
 

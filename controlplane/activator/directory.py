@@ -5,19 +5,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoscaler.lanes import Bounds
+from autoscaler.latency import ANSWER
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
     """The replicas of one revision get so many percent of the requests; the others get the rest.
 
-    revisions: of each ready replica, where it is known; within: seconds in which a request is to be answered.
+    revisions: of each ready replica, where it is known; within: seconds in which a request is to be answered, or,
+    by `of`, to have its first token.
     """
 
     revision: int
     percent: int
     revisions: tuple[tuple[str, int], ...] = ()
     within: float | None = None
+    of: str = ANSWER
 
     @property
     def chosen(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ class Queue(Protocol):
     def arrive(self, exchange: "Exchange") -> None: ...  # noqa: D102
     def again(self, exchange: "Exchange") -> None: ...  # noqa: D102
     def leave(self, exchange: "Exchange") -> None: ...  # noqa: D102
+    def first_byte(self, exchange: "Exchange") -> None: ...  # noqa: D102
     def ended(self, exchange: "Exchange", code: int, is_whole: bool) -> None: ...  # noqa: D102
 
 
@@ -47,9 +48,10 @@ class Exchange:
     """Made when a request's head is there; `start` when those before it on its connection are answered."""
 
     __slots__ = (
-        "_body", "_body_bytes", "_chunks_answer", "_client", "_ends_with_connection", "_gate", "_has_started",
-        "_is_tunnel", "_out", "_retried", "_sends_chunks", "_upstream", "arrived_at", "closes", "handed_at",
-        "has_answer", "head", "is_over", "is_queued", "is_sent", "is_whole", "received", "taken",
+        "_body", "_body_bytes", "_chunks_answer", "_client", "_ends_with_connection", "_gate", "_has_body",
+        "_has_started", "_is_tunnel", "_out", "_retried", "_sends_chunks", "_upstream", "arrived_at", "closes",
+        "first_at", "handed_at", "has_answer", "head", "is_over", "is_queued", "is_sent", "is_whole", "received",
+        "taken",
     )  # fmt: skip
 
     def __init__(self, client: Asking, gate: Queue, head: Head) -> None:
@@ -59,7 +61,8 @@ class Exchange:
         self._out: list[bytes] = []
         self._upstream: Upstream | None = None
         self.taken: Taken[Exchange] | None = None
-        self.arrived_at = self.handed_at = 0.0
+        self.arrived_at = self.handed_at = self.first_at = 0.0
+        self._has_body = False
         self.has_answer = 0  # its status
         self._has_started = self._sends_chunks = self._chunks_answer = self._ends_with_connection = False
         self._is_tunnel = self._retried = False
@@ -179,6 +182,9 @@ class Exchange:
 
     def pass_body(self, data: bytes) -> None:
         """A part of the answer's body; `flush` sends what has gathered."""
+        if not self._has_body:
+            self._has_body = True
+            self._gate.first_byte(self)
         if self._chunks_answer:
             self._out.append(b"%x\r\n%s\r\n" % (len(data), data))
         else:

@@ -10,7 +10,8 @@ from collections import deque
 import structlog
 
 from autoscaler.lanes import REST_SECONDS, Lanes, Taken
-from controlplane.activator.counts import Counts
+from autoscaler.latency import FIRST_TOKEN
+from controlplane.activator.counts import FAILED, Counts
 from controlplane.activator.directory import Service
 from controlplane.activator.exchange import Exchange
 from controlplane.activator.upstream import Upstream
@@ -95,6 +96,13 @@ class Gate:
         self.lanes.leave(exchange)
         self.counts.codes[GONE] += 1
 
+    def first_byte(self, exchange: Exchange) -> None:
+        """The answer's body begins; one that says that it failed is no answer."""
+        if exchange.has_answer < FAILED:
+            exchange.first_at = now = self._loop.time()
+            self.counts.first_served.observe(now - exchange.handed_at)
+            self.counts.first.observe(now - exchange.arrived_at)
+
     def ended(self, exchange: Exchange, code: int, is_whole: bool) -> None:
         """A request that was handed over has its answer, or never will."""
         now = self._loop.time()
@@ -105,7 +113,8 @@ class Gate:
             self.counts.request.observe(now - exchange.arrived_at)
         taken, exchange.taken = exchange.taken, None
         if taken is not None and (revision := self._revisions.get(taken.replica)) and code != GONE:
-            self.counts.judge(revision, code, is_whole, now - exchange.arrived_at, self._within)
+            until = exchange.first_at or now if self._is_of_first_token else now
+            self.counts.judge(revision, code, is_whole, until - exchange.arrived_at, self._within)
         if taken is not None:
             self.lanes.done(taken.replica)
         self.turn()
@@ -113,6 +122,10 @@ class Gate:
     @property
     def _within(self) -> float | None:
         return self.service.split.within if self.service.split else None
+
+    @property
+    def _is_of_first_token(self) -> bool:
+        return self.service.split is not None and self.service.split.of == FIRST_TOKEN
 
     def keep(self, upstream: Upstream) -> None:
         """A connection that may be used again."""

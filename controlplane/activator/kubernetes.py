@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from autoscaler.lanes import Bounds
+from autoscaler.latency import ANSWER, MEASURES
 from controlplane.activator.directory import DirectoryError, Service, Split
 from controlplane.activator.filedirectory import PATIENCE_SECONDS, WAITING, number
 from controlplane.cluster.kubernetes import names
@@ -238,7 +239,10 @@ def _split(note: str | None, made_of: tuple[tuple[str, int], ...]) -> Split | No
     revision = int(number(given, names.SPLIT, "revision", 1, 1_000_000_000))
     percent = int(number(given, names.SPLIT, "percent", 0, 100))
     within = None if given.get("within") is None else number(given, names.SPLIT, "within", 0, 86_400)
-    return Split(revision, percent, made_of, within)
+    of = given.get("of", ANSWER)
+    if of not in MEASURES:
+        raise DirectoryError(f"annotation {names.SPLIT} has an objective of {of!r}. Use {' or '.join(MEASURES)}.")
+    return Split(revision, percent, made_of, within, of)
 
 
 def bounds(given: Mapping[str, Any]) -> Bounds:

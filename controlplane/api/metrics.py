@@ -112,7 +112,7 @@ def _services() -> Iterator[Metric]:
     burn = _gauge("service_burn_rate", "How many times faster than evenly the budget is used", *_WHO, "span")
     stands = _gauge("service_standing", "1 for the word that says how the service stands", *_WHO, "standing")
     target = _gauge("service_availability_target", "Part of the requests that is promised, 0..1", *_WHO)
-    p95 = _gauge("service_p95_seconds", "95th percentile of the latency in the newest minute", *_WHO)
+    p95 = _gauge("service_p95_seconds", "95th percentile in the newest minute of the latency that is promised", *_WHO)
     p95_target = _gauge("service_p95_target_seconds", "What it was promised to be", *_WHO)
     rate = _gauge("service_requests_per_second", "Requests in the newest minute", *_WHO)
     running = _gauge("service_replicas", "Replicas that ran in the newest minute", *_WHO)

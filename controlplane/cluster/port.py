@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from autoscaler.latency import ANSWER, Within
 from autoscaler.observed import Scrape, Signal
 from scheduler.model.snapshot import Node
 
@@ -141,6 +142,7 @@ class Split:
     percent: int | None
     within: float | None = None  # seconds in which a request is to be answered, if that is promised
     has_queue: bool = False  # whether our queue stands in front of it (docs/activator.md)
+    of: str = ANSWER  # what `within` is measured on, one of autoscaler.latency.MEASURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +295,7 @@ class ServiceUse:
     at: float
     window_seconds: float
     requests_per_second: float | None
-    p95_seconds: float | None
+    p95_seconds: float | None  # of what its objective is measured on: the whole answer, or the first token
     over_objective: int | None  # requests in the window slower than the objective or failed
     requests: int | None
     queue: int | None
@@ -350,8 +352,8 @@ class Metrics(Protocol):
     def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
         """Checkpoints of these jobs' newest attempts, where no observation of pods tells of them."""
 
-    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
-        """Load and latency of these services, each with the p95 in seconds that it promises (None: nothing)."""
+    def services(self, objectives: Mapping[str, Within | None]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services, each with the p95 that it promises (None: nothing)."""
 
     def scrapes(self, workloads: Sequence[str]) -> Mapping[str, Scrape]:
         """What is told just now of the requests of these services, by workload, for the autoscaler."""
@@ -359,9 +361,9 @@ class Metrics(Protocol):
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the pods of these workloads use."""
 
-    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
-        """What revisions of these services have answered: for each since when (cluster clock), and the p95 in seconds
-        that it promises. A revision of which nothing is known is left out."""
+    def revisions(self, promises: Mapping[str, tuple[float, Within]]) -> tuple[RevisionUse, ...]:
+        """What revisions of these services have answered: for each since when (cluster clock), and the p95 that it
+        promises. A revision of which nothing is known is left out."""
 
 
 class Gateways(Protocol):

@@ -7,6 +7,7 @@ itself, and remembers how far it came; what it finds does not depend on how ofte
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from autoscaler.latency import Within
 from autoscaler.observed import Signal
 from controlplane.cluster.entities import Service
 from controlplane.cluster.serving.history import LEFT_SECONDS, MINUTE, Capacity, Followed, Minute
@@ -14,6 +15,7 @@ from controlplane.cluster.serving.run import Setup, State
 from controlplane.cluster.serving.traffic import Drawn, group
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
+from controlplane.jobspec.objective import FIELDS
 
 POINT_SECONDS = 300.0  # a kept state is at least so old, and at most twice as old
 # Where the clock is moved by more than this at once, requests come only in the last minutes of that time: a day of them
@@ -110,21 +112,21 @@ def _sleeping(world: World) -> Iterator[tuple[Service, Followed]]:
                 yield service, followed
 
 
-def are_others(world: World, objectives: Mapping[str, float | None]) -> bool:
+def are_others(world: World, objectives: Mapping[str, Within | None]) -> bool:
     """Whether a service that answers requests is held to another p95 than this one."""
     return bool(_others(world, objectives))
 
 
-def hold_to(world: World, objectives: Mapping[str, float | None]) -> None:
-    """Count the requests of these services against other p95s (s): those since the kept state, and all to come."""
+def hold_to(world: World, objectives: Mapping[str, Within | None]) -> None:
+    """Count the requests of these services against other p95s: those since the kept state, and all to come."""
     for service, p95 in _others(world, objectives):
-        service.spec = {**service.spec, "objective": {"p95_latency": p95}}
+        service.spec = {**service.spec, "objective": {FIELDS[p95.of]: p95.seconds}}
         service.work = replace(service.work, objective=p95) if service.work is not None else None
         world.runs.pop(service.key, None)
         world.keep(service)
 
 
-def _others(world: World, objectives: Mapping[str, float | None]) -> list[tuple[Service, float]]:
+def _others(world: World, objectives: Mapping[str, Within | None]) -> list[tuple[Service, Within]]:
     given = ((world.services.get(uid), p95) for uid, p95 in objectives.items() if p95 is not None)
     return [(s, p95) for s, p95 in given if s is not None and s.work is not None and s.work.objective != p95]
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from autoscaler.latency import Within
 from autoscaler.observed import Scrape, Signal
 from controlplane.cluster import podlogs, requests, speed, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
@@ -228,7 +229,7 @@ class SimulatedCluster(PodCommands):
         """Nothing: its pods say it where they are observed."""
         return ()
 
-    def services(self, objectives: Mapping[str, float | None] | Sequence[str]) -> tuple[ServiceUse, ...]:
+    def services(self, objectives: Mapping[str, Within | None] | Sequence[str]) -> tuple[ServiceUse, ...]:
         """Load and latency of these services; one that never answered is left out. Requests count against the
         objectives given here from the first time that one is given; without, the job files'."""
         if isinstance(objectives, Mapping) and requests.are_others(self._read(), objectives):
@@ -244,7 +245,7 @@ class SimulatedCluster(PodCommands):
         """What the running pods of these workloads use."""
         return telemetry.pods(self._read(), workloads)
 
-    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+    def revisions(self, promises: Mapping[str, tuple[float, Within]]) -> tuple[RevisionUse, ...]:
         """What revisions of these services have answered since their requests are split."""
         return telemetry.revisions(self._read(), promises)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from autoscaler.latency import Within
 from autoscaler.observed import Scrape
 from controlplane.cluster.port import GpuUse, NodeUse, PodUse, RevisionUse, Saved, ServiceUse, TrainingUse, WorkerUse
 
@@ -29,7 +30,7 @@ class Unmeasured:
         """Nothing."""
         return ()
 
-    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
+    def services(self, objectives: Mapping[str, Within | None]) -> tuple[ServiceUse, ...]:
         """Nothing."""
         return ()
 
@@ -41,6 +42,6 @@ class Unmeasured:
         """Nothing."""
         return ()
 
-    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+    def revisions(self, promises: Mapping[str, tuple[float, Within]]) -> tuple[RevisionUse, ...]:
         """Nothing."""
         return ()

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoscaler.latency import ANSWER, Within
 from controlplane.cluster import draws
 from controlplane.cluster.physics import (
     GENERIC,
@@ -32,6 +33,7 @@ from controlplane.cluster.physics import (
 )
 from controlplane.cluster.serving.traffic import Rate
 from controlplane.jobspec import quantities
+from controlplane.jobspec.objective import FIELDS
 from scheduler.model.workload import Kind
 
 Profiles = Mapping[Kind, Sequence[Profile]]
@@ -60,7 +62,7 @@ class Work:
     exit_code: int = 1
     reason: str = "Error"
     has_luck: bool = True  # False: it does not die of something not its own either
-    objective: float | None = None  # seconds, p95
+    objective: Within | None = None  # p95
     rate: Rate | None = None
     queue: int | None = None  # requests that may wait where it may have no replica; None: it always has one
 
@@ -109,13 +111,21 @@ def read_work(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) 
         work["checkpoint_interval"] = seconds(_part(spec, "checkpoint").get("interval"))
         work["checkpoint_seconds"] = float(truth.get("checkpoint", profile.checkpoint_seconds))
     if isinstance(profile, ServiceProfile):
-        objective = _part(spec, "objective")
-        work["objective"] = seconds(objective.get("p95_latency", objective.get("p95_seconds")))
+        work["objective"] = within(_part(spec, "objective"))
         if _part(spec, "replicas").get("min") == 0:
             work["queue"] = int(_part(spec, "gateway").get("waiting", WAITING))
         most = int(_part(spec, "replicas").get("max") or 1) * profile.max_per_second
         work["rate"] = Rate.of_spec(uid, seed, profile.load * most, _part(truth, "rate"))
     return Work(**work)
+
+
+def within(objective: Mapping[str, Any]) -> Within | None:
+    """What an objective promises, as a job file or a normalised one says it."""
+    for of, name in FIELDS.items():
+        if (found := seconds(objective.get(name))) is not None:
+            return Within(found, of)
+    known = seconds(objective.get("p95_seconds"))
+    return None if known is None else Within(known, objective.get("of", ANSWER))
 
 
 def seconds(value: object) -> float | None:

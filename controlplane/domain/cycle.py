@@ -11,10 +11,12 @@ from dataclasses import asdict, astuple, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, get_args
 
+from autoscaler.latency import ANSWER
 from autoscaler.limits import Limits
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Native
 from autoscaler.observed import Signal
+from autoscaler.profile import Profile
 from controlplane.domain import lawstate
 from controlplane.jobspec.podsets import ask_of, ask_values, roles_of, roles_values
 from gpushare.gpu import Share
@@ -275,14 +277,21 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
             loaded=tuple(values.get("loaded", ())),
             native=Native(*values["native"]) if values.get("native") else None,
             limits=Limits(*values["limits"]) if values.get("limits") else None,
+            profile=Profile(*values["profile"]) if values.get("profile") else None,
         )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
+
+
+def _promised(objective: Objective) -> dict[str, Any]:
+    """As rounds have always had it, and what it is measured on where that is not the whole answer."""
+    values = asdict(objective)
+    return values if objective.of != ANSWER else {name: value for name, value in values.items() if name != "of"}
 
 
 def _measured(service: ServiceMetrics) -> dict[str, Any]:
     return {
         "workload": service.workload,
-        "objective": None if service.objective is None else asdict(service.objective),
+        "objective": None if service.objective is None else _promised(service.objective),
         "scrape": None if service.scrape is None else lawstate.plain_scrape(service.scrape),
         "state": None if service.state is None else lawstate.plain(service.state),
         "ready": service.ready,
@@ -292,4 +301,5 @@ def _measured(service: ServiceMetrics) -> dict[str, Any]:
         **({"loaded": service.loaded} if service.loaded else {}),
         **({} if service.native is None else {"native": astuple(service.native)}),
         **({} if service.limits is None else {"limits": astuple(service.limits)}),
+        **({} if service.profile is None else {"profile": astuple(service.profile)}),
     }

@@ -7,7 +7,8 @@ from typing import Any
 from autoscaler.crowding import Crowding
 from autoscaler.law import State
 from autoscaler.limits import Tried
-from autoscaler.observed import NONE, Learned, Scrape
+from autoscaler.observed import NONE, FirstToken, Learned, Scrape
+from autoscaler.profile import Profile
 
 
 def plain(state: State) -> dict[str, Any]:
@@ -18,6 +19,8 @@ def plain(state: State) -> dict[str, Any]:
         "seconds": learned.seconds,
         "slots": learned.slots,
         **({"crowding": list(astuple(learned.crowding))} if learned.crowding.looks else {}),
+        **({"first": _plain_first(learned.first)} if any(learned.first.counts) else {}),
+        **({} if learned.profile is None else {"profile": list(astuple(learned.profile))}),
         "points": [list(point) for point in state.points],
         "wanted": [list(wanted) for wanted in state.wanted],
         "began": state.began,
@@ -33,7 +36,12 @@ def state_of(values: Mapping[str, Any]) -> State:
     """The state that `plain` told."""
     return State(
         learned=Learned(
-            _all(values["counts"]), values["seconds"], values["slots"], Crowding(*values.get("crowding", ()))
+            _all(values["counts"]),
+            values["seconds"],
+            values["slots"],
+            Crowding(*values.get("crowding", ())),
+            _first_of(*values["first"]) if values.get("first") else FirstToken(),
+            Profile(*values["profile"]) if values.get("profile") else None,
         ),
         points=tuple((at, came) for at, came in values["points"]),
         wanted=tuple((at, replicas) for at, replicas in values["wanted"]),
@@ -46,6 +54,14 @@ def state_of(values: Mapping[str, Any]) -> State:
     )
 
 
+def _plain_first(first: FirstToken) -> list[Any]:
+    return [_some(first.counts), list(astuple(first.crowding))]
+
+
+def _first_of(counts: list[list[float]], crowding: list[float]) -> FirstToken:
+    return FirstToken(_all(counts), Crowding(*crowding))
+
+
 def _tried(limit: int, asked: list[list[Any]], before: list[Any] | None, effect: float, is_known: bool) -> Tried:
     looks = tuple((at, exact, then) for at, exact, then in asked)
     return Tried(limit, looks, (before[0], before[1]) if before else None, effect, is_known)
@@ -55,14 +71,23 @@ def plain_scrape(scrape: Scrape) -> list[Any]:
     """As JSON, its fields in order."""
     return [
         scrape.at, scrape.seconds, scrape.arrived, scrape.answered_seconds, _some(scrape.counts), scrape.waiting,
-        scrape.running, scrape.widest, scrape.is_partial,
+        scrape.running, scrape.widest, *_told_since(scrape),
     ]  # fmt: skip
+
+
+def _told_since(scrape: Scrape) -> list[Any]:
+    """What is told since there are objectives of the first token; nothing where it is as it always was."""
+    if scrape.first is None and not scrape.is_partial:
+        return []
+    return [None if scrape.first is None else _some(scrape.first), scrape.is_partial]
 
 
 def scrape_of(values: list[Any]) -> Scrape:
     """The scrape that `plain_scrape` told."""
-    at, seconds, arrived, answered_seconds, counts, *rest = values
-    return Scrape(at, seconds, arrived, answered_seconds, _all(counts), *rest)
+    at, seconds, arrived, answered_seconds, counts, waiting, running, widest, *more = values
+    first, is_partial = more or (None, False)
+    tokens = None if first is None else _all(first)
+    return Scrape(at, seconds, arrived, answered_seconds, _all(counts), waiting, running, widest, tokens, is_partial)
 
 
 def _some(counts: tuple[float, ...]) -> list[list[float]]:

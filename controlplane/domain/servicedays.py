@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from autoscaler.latency import ANSWER
 from autoscaler.sla import Standing
 from autoscaler.standings import Promise
 
@@ -27,6 +28,7 @@ class Stretch:
     since: float
     until: float
     may_sleep: bool = False  # whether it may have no replica while no request comes
+    p95_of: str = ANSWER  # what the latency is measured on
 
     @property
     def day(self) -> int:

@@ -219,16 +219,26 @@ CHECKPOINT = Record(
 )
 IDLE = Record((Field("park_after", _duration("30m", ("1m", 60.0)), "Idle for so long, it is parked."),))
 P95_LATENCY = _duration("200ms", ("1ms", 0.001), ("1h", 3600.0))
+P95_FIRST_TOKEN = _duration("500ms", ("1ms", 0.001), ("1h", 3600.0))
 OBJECTIVE = Record(
     (
-        Field("p95_latency", P95_LATENCY, "95 % of requests answer in.", REQUIRED),
+        Field("p95_latency", P95_LATENCY, "95 % of requests are answered in; or give p95_first_token."),
+        Field("p95_first_token", P95_FIRST_TOKEN, "In place of it: 95 % of requests have their first token in."),
         Field(
             "availability",
             Quantity(quantities.milli, 1, 99_999, "99.9", ("0.001", "99.999"), takes_numbers=True, takes_text=False),
-            "Percent of requests that must be answered within the latency.",
+            "Percent of requests that must be within that.",
             99.0,
         ),
         Field("window", _duration("28d", ("1h", 3600.0)), "Over how long that is counted.", "28d"),
+    )
+)
+_SERVED = ("1ms", 0.001), ("3h", 10_800.0)
+PROFILE = Record(
+    (
+        Field("service_time", _duration("250ms", *_SERVED), "Mean time of a request in a replica, no wait.", REQUIRED),
+        Field("p95", _duration("600ms", *_SERVED), "95 % take no longer there; 2.3 times the mean if absent."),
+        Field("slots", Whole(1, 4096), "Requests that one replica runs at once; 1 if absent."),
     )
 )
 STEP_MINUTES = 10  # of each step, where a job file says nothing
@@ -333,6 +343,7 @@ OWN = {
         Field("port", PORT, "Port it serves on.", 8000),
         Field("replicas", REPLICAS, "Between how many replicas it is scaled.", {"min": 1}),
         Field("objective", OBJECTIVE, "Latency and availability it is held to."),
+        Field("profile", PROFILE, "What is known of its requests: a start, until they were measured."),
         Field(
             "scaling",
             Choice(WAYS),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from controlplane.jobspec import scaling
+from controlplane.jobspec import objective, profile, scaling
 from controlplane.jobspec.gpushares import SHARE_LABELS
 from controlplane.jobspec.shapes import BAD, Faults
 from gpushare.gpu import WHOLE
@@ -31,6 +31,8 @@ def check(values: Mapping[str, Any], faults: Faults) -> None:
         _steps,
     ):
         rule(values, faults)
+    objective.check(values, faults)
+    profile.check(values, faults)
     scaling.check(values, faults)
 
 

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from autoscaler.profile import Profile
 from controlplane.jobspec import counts, gpushares, jobfile, jobrules, quantities
+from controlplane.jobspec import objective as objectives
+from controlplane.jobspec import profile as profiles
+from controlplane.jobspec.objective import Objective
 from controlplane.jobspec.scaling import HOST, is_native
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
 from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
@@ -60,15 +64,6 @@ class Needed(NamedTuple):
 
     name: str
     when: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """A service's objective: p95_latency and window in seconds, availability a part in 0..1."""
-
-    p95_latency: float
-    availability: float
-    window: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +140,7 @@ class Spec:
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
+    profile: Profile | None = None  # what a service says of its requests
 
     @property
     def first(self) -> int:
@@ -179,13 +175,9 @@ class Spec:
             "max_seconds": self.max_duration,
             "deadline_seconds": self.deadline,
             "park_after_seconds": self.idle.park_after,
-            "objective": self.objective
-            and {
-                "p95_seconds": self.objective.p95_latency,
-                "availability": self.objective.availability,
-                "window_seconds": self.objective.window,
-            },
+            "objective": self.objective and self.objective.normalised(),
             **({"gateway": asdict(self.gateway)} if self.gateway else {}),
+            **({"profile": profiles.normalised(self.profile)} if self.profile else {}),
             **({"standby": self.standby} if self.standby else {}),
             **({"offloads": True} if self.offloads else {}),
             **({} if self.idle_after is None else {"scale_to_zero_after_seconds": self.idle_after}),
@@ -335,7 +327,7 @@ def _rollout(given: Mapping[str, Any] | None) -> Rollout:
 
 def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping[str, Any] | None) -> Spec:
     kind = Kind(values["type"])
-    checkpoint, idle, objective = values.get("checkpoint"), values.get("idle"), values.get("objective")
+    checkpoint, idle = values.get("checkpoint"), values.get("idle")
     rollout = values.get("rollout")
     lists: dict[str, Any] = {name: values[name] or () for name in LISTS}
     return Spec(
@@ -362,9 +354,8 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         retries=values.get("retries") or 0,
         after=tuple(Needed(one["name"], one["when"] or "") for one in values["after"] or ()),
         idle=Idle(idle["park_after"]) if idle else Idle(),
-        # milli-percent to a part: 99.9 % is 99,900
-        objective=objective
-        and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
+        objective=objectives.of_values(values.get("objective")),
+        profile=profiles.of_values(values.get("profile")),
         health=values.get("health") or "",
         rollout=_rollout(rollout),
         gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),

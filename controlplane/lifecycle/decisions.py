@@ -110,7 +110,7 @@ def vacate(changes: Changes, row: State, leavers: Sequence[Seat]) -> None:
 def _shrink(changes: Changes, row: State, decision: Shrink) -> None:
     _become(changes, row, decision)
     changes.bump(row)
-    data = as_data(ranks=list(decision.ranks), by=decision.by)
+    data = as_data(ranks=list(decision.ranks), by=decision.by, terms=dict(decision.terms))
     changes.note(row, "Shrunk", message=decision.message, data=data)
     vacate(changes, row, [seat for seat in changes.live(row) if leaves(decision, seat.rank)])
 

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from autoscaler.latency import ANSWER
 from controlplane.models.team import Team
 
 
@@ -58,6 +59,7 @@ class ServiceWindow(models.Model):
     wanted = models.PositiveIntegerField(default=0)
     asleep = models.PositiveIntegerField(null=True, help_text="Replicas on standby; null: it keeps none")
     lent = models.PositiveIntegerField(null=True, help_text="GPUs of these that gangs use; null: it keeps no standby")
+    lent_to = models.JSONField(null=True, help_text="The same by the id of the gang's team; null: no standby")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "start"], name="one_service_window")]
@@ -87,6 +89,7 @@ class ServiceDay(models.Model):
     worst_start = models.FloatField(null=True, help_text="The minute with the most late requests; null = none was late")
     worst_requests = models.PositiveBigIntegerField(default=0)
     worst_over = models.PositiveBigIntegerField(default=0)
+    p95_of = models.CharField(max_length=16, default=ANSWER, db_default=ANSWER, help_text="What that latency is of")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "day"], name="one_service_day")]

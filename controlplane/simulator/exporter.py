@@ -7,10 +7,11 @@ service, the others with the exporter.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from autoscaler.latency import Within
 from autoscaler.observed import BUCKETS, Scrape
 from controlplane.cluster.port import PodPhase, PodSeen, PodUse, RevisionUse, TrainingUse, WorkerUse
 from controlplane.cluster.serving.outcomes import BOUNDS, Totals
@@ -149,7 +150,7 @@ class Exporter:
             took.add_metric(labels, [*buckets, ("+Inf", totals.answered)], sum_value=None)
         yield from (requests, took)
         yield from _gateway(answered, self._cluster.scrapes(list(live)))
-        yield _revisions(self._cluster.revisions(dict.fromkeys(live, (0.0, 0.0))))
+        yield _revisions(self._cluster.revisions(dict.fromkeys(live, (0.0, Within(0.0)))))
 
     def _add(self, name: str, labels: Labels, more: float) -> None:
         self._counts[name][labels] += more
@@ -172,6 +173,13 @@ def _gateway(answered: Mapping[str, Totals], scrapes: Mapping[str, Scrape]) -> I
     served = HistogramMetricFamily(
         "weft_gateway_service_seconds", "From a replica's taking to the answer.", labels=labels
     )
+    firsts = {
+        name: HistogramMetricFamily(f"weft_gateway_{name}_seconds", what, labels=labels)
+        for name, what in (
+            ("first_byte", "From arrival to the answer's first byte."),
+            ("first_byte_service", "From a replica's taking to the answer's first byte."),
+        )
+    }
     gauges = {
         name: GaugeMetricFamily(f"weft_gateway_{name}", what, labels=labels)
         for name, what in (
@@ -184,12 +192,20 @@ def _gateway(answered: Mapping[str, Totals], scrapes: Mapping[str, Scrape]) -> I
         totals, scrape, label = answered[uid], scrapes[uid], (uid,)
         inside = (scrape.waiting or 0) + (scrape.running or 0)
         came.add_metric(label, totals.answered + totals.failed + totals.refused + inside)
-        reached = itertools.accumulate(totals.served)
-        buckets = [(f"{bound:.6g}", count) for bound, count in zip(BUCKETS, reached, strict=True)]
-        served.add_metric(label, [*buckets, ("+Inf", totals.answered)], sum_value=totals.served_micros / 1e6)
+        served.add_metric(label, _buckets(totals.served, totals.answered), sum_value=totals.served_micros / 1e6)
+        if scrape.first is not None:
+            firsts["first_byte"].add_metric(label, _buckets(totals.firsts, totals.answered), sum_value=None)
+            told = _buckets(totals.firsts_served, totals.answered)
+            firsts["first_byte_service"].add_metric(label, told, sum_value=None)
         for name, family in gauges.items():
             family.add_metric(label, getattr(scrape, name) or 0)
-    yield from (came, served, *gauges.values())
+    yield from (came, served, *firsts.values(), *gauges.values())
+
+
+def _buckets(counts: Sequence[float], total: float) -> list[tuple[str, float]]:
+    """Of a histogram in the law's buckets."""
+    reached = itertools.accumulate(counts)
+    return [*((f"{bound:.6g}", count) for bound, count in zip(BUCKETS, reached, strict=True)), ("+Inf", total)]
 
 
 def _revisions(uses: Iterable[RevisionUse]) -> Metric:

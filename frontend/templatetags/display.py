@@ -24,7 +24,7 @@ from gpushare.gpu import Enforcer
 register = template.Library()
 for _filter in (
     words.gpus, words.gpu_hours, words.percent, trainingwords.gain, words.duration, words.latency, words.memory,
-    words.cores, words.exact, words.tone, words.iso, words.burn,
+    words.cores, words.exact, words.tone, words.iso, words.burn, words.promised, words.p95,
 ):  # fmt: skip
     register.filter(_filter.__name__, _filter)
 

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from autoscaler.standings import MINUTE, Moment
 from controlplane.domain import csvfile
 from controlplane.domain.periods import month_at
+from controlplane.jobspec.objective import within as promised
 from controlplane.jobspec.spec import SpecError
 from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.accounts import access
@@ -65,7 +66,7 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "scaler": scaler.of_service(w),
         "limit": limits.of_service(w),
         "view": request.GET.get("view", ""),
-        "rows": _rows(w, now) if request.GET.get("view") == "table" else (),
+        "rows": _rows(w, now, seen_teams(request)) if request.GET.get("view") == "table" else (),
         "has_windows": serving.has_windows(now, uid),
         "decisions": [{"event": event, "sentence": _decided(event)} for event in serving.scaled(uid, DECISIONS)],
         "taken": serving.taken(uid, DECISIONS, seen_teams(request)),
@@ -177,7 +178,7 @@ def _traffic(request: HttpRequest, w: Any) -> dict[str, Any]:
 def price(request: HttpRequest, uid: UUID) -> HttpResponse:
     """What the latency and the standby that stand in the form would cost, beside what the present ones do."""
     w = _service(request, uid)
-    asked = revising.latency(request.GET.get(revising.LATENCY, ""))
+    asked = revising.latency(request.GET)
     waiting = revising.replicas_on_standby(request.GET.get(revising.STANDING_BY, ""), w)
     now, other = objectiveprice.costs(w, clock(request).now, asked, waiting)
     told = (revising.costs(now, other, w.workers_max), standby.price(w.workers_max, w.workers_min, waiting))
@@ -200,8 +201,9 @@ def history_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
         for one in serving.taken(uid, MARKS, seen_teams(request))
         if one.at >= now - serving.SIX_HOURS
     ]
-    target = sla.objective(w.spec).get("p95_seconds")
-    return JsonResponse(servicechart.drawn(windows, _stood(w, now), target, decided, taken))
+    to = serving.borrowers([one.lent_to for one in windows], seen_teams(request))
+    target = promised(sla.objective(w.spec))
+    return JsonResponse(servicechart.drawn(windows, _stood(w, now), target, decided, taken, to))
 
 
 @login_required
@@ -262,11 +264,19 @@ def _changeable(request: HttpRequest, uid: UUID) -> Any:
     return w
 
 
-def _rows(w: Any, now: float) -> list[dict[str, Any]]:
-    """The newest minutes with what was left of the budget after each."""
+def _rows(w: Any, now: float, seen: list[str] | None) -> list[dict[str, Any]]:
+    """The newest minutes with what was left of the budget after each, and which teams had its GPUs."""
     left = {one.at // MINUTE: one.budget_left for one in _stood(w, now)}
     newest = tuple(reversed(serving.windows(now, w.pk)))[:TABLE_ROWS]
-    return [{"m": m, "left": left.get((m.start + MINUTE) // MINUTE)} for m in newest]
+    to = serving.borrowers([m.lent_to for m in newest], seen)
+    return [
+        {
+            "m": m,
+            "left": left.get((m.start + MINUTE) // MINUTE),
+            "to": [(one.name or "other teams", n) for one in to if (n := one.gpus[i])],
+        }
+        for i, m in enumerate(newest)
+    ]
 
 
 def _stood(w: Any, now: float) -> tuple[Moment, ...]:

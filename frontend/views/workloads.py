@@ -134,7 +134,7 @@ def service_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
     service = sla.one(now, w)
     if service is None or service.p95_target is None:
         raise Http404
-    return JsonResponse(charts.objective_over_time(sla.latencies(now, w.pk), service.p95_target))
+    return JsonResponse(charts.objective_over_time(sla.latencies(now, w.pk), service.p95_target, words.p95(service)))
 
 
 @login_required

@@ -33,6 +33,16 @@ class Reason(StrEnum):
     PENDING_EVALUATION = "PendingEvaluation"
 
 
+class Whose(StrEnum):
+    """Whose GPUs they are that workers give."""
+
+    LENT = "lent"  # of a sleeping replica, or beside a share: the lender's own
+    SURPLUS = "surplus"  # beyond what the gang asked for: they go to any claimant
+    TEAM = "team"  # of the quota of the team that both are of
+    OWNED = "owned"  # nominal GPUs of the claimant's team, which the gang's team borrowed
+    FAIR_SHARE = "fair share"  # what both teams borrow, above the entitlement of the gang's
+
+
 class EvictReason(StrEnum):
     """Why a running workload has to leave."""
 
@@ -83,6 +93,7 @@ class Shrink:
     ranks: tuple[int, ...]
     message: str = ""
     by: str = ""
+    terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/model/terms.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ it meets would go, it saves its work and leaves as a whole, and is queued again.
 
 from collections.abc import Collection
 
-from scheduler.model.decision import Evict, EvictReason, Shrink
+from scheduler.model.decision import Evict, EvictReason, Shrink, Whose
 from scheduler.model.mention import counted, mention
 from scheduler.model.sharing import is_on_part
-from scheduler.model.terms import of_evict
+from scheduler.model.terms import of_shrink, of_taken_back
 from scheduler.model.workload import Assignment, Workload, staying
 from scheduler.state.session import Session
 
@@ -28,7 +28,7 @@ def take_back(session: Session) -> None:
         if goes_on_without(gang, ranks):
             gives = counted(len(ranks), "worker")
             message = f"Gives {gives} back: {mention(lender)} has left the GPU that it lent, or uses it itself."
-            plan.shrink(gang, ranks, "", message)
+            plan.shrink(gang, ranks, "", message, Whose.LENT)
         else:
             why = f"{mention(lender)} has left the GPU that it lent, or uses it itself"
             plan.evict(gang, EvictReason.TAKEN_BACK, "", leaves(gang, why))
@@ -51,10 +51,11 @@ def given_back(gang: Workload, ranks: Collection[int], lender: str, at: float) -
     """What these workers' leaving for their lender, whose replicas wake, means for the gang."""
     if not goes_on_without(gang, ranks):
         message = leaves(gang, f"{mention(lender)} needs the GPUs that it lent")
-        return Evict(gang.id, gang.version, EvictReason.TAKEN_BACK, lender, message, of_evict(gang, at))
+        return Evict(gang.id, gang.version, EvictReason.TAKEN_BACK, lender, message, of_taken_back(gang, at))
     left = len(staying(gang)) - len(ranks)
     message = f"Gives {counted(len(ranks), 'worker')} back to {mention(lender)}, whose GPU it was; goes on with {left}."
-    return Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by=lender)
+    leaving = tuple(sorted(ranks))
+    return Shrink(gang.id, gang.version, leaving, message, lender, of_shrink(gang, leaving, Whose.LENT))
 
 
 def leaves(gang: Workload, why: str) -> str:

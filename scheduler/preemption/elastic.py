@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.fit.capacity import allowed_nodes
 from scheduler.fit.claim import fits, quota_room
 from scheduler.fit.gang import Goal, find_places
-from scheduler.model.decision import Shrink
+from scheduler.model.decision import Shrink, Whose
 from scheduler.model.mention import counted, mention
 from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints, applied
 from scheduler.model.workload import Workload, can_shrink, least, owned, staying, surplus
@@ -119,8 +119,16 @@ class Lent:
             left, gives = len(staying(gang)) - len(ranks), counted(len(ranks), "worker")
             floor = f"it asked for {gang.gang.count}" if surplus(gang) else f"its minimum is {gang.gang.min}"
             message = f"Gives {gives} to {name} and goes on with {left}; {floor}."
-            self.plan.shrink(gang, ranks, self.claimant.id, message)
+            self.plan.shrink(gang, ranks, self.claimant.id, message, self._whose(gang))
         return shrunk
+
+    def _whose(self, gang: Workload) -> Whose:
+        """Whose GPUs a gang gives, as it is before it gives any."""
+        if surplus(gang):
+            return Whose.SURPLUS
+        if gang.team == self.claimant.team:
+            return Whose.TEAM
+        return Whose.OWNED if self.is_owed else Whose.FAIR_SHARE
 
     def _nodes(self) -> list[int]:
         """Nodes where spare workers run and the claimant may, those first where fewest whole GPUs are missing."""

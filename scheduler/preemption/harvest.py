@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from gpushare.gpu import WHOLE
 from scheduler.fit.claim import claim, fits
-from scheduler.model.decision import EvictReason
+from scheduler.model.decision import EvictReason, Whose
 from scheduler.model.mention import counted, mention
 from scheduler.model.sharing import is_on_part
 from scheduler.model.snapshot import FUTURE_IDLE, MEMORY, Ints
@@ -127,6 +127,6 @@ def _leave(session: Session, gang: Workload, worker: Assignment, share: Workload
     why = f"{mention(share.id)} needs the memory that it has beside shares"
     if goes_on_without(gang, [worker.rank]):
         message = f"Gives {counted(1, 'worker')} back: {why}."
-        session.plan.shrink(gang, [worker.rank], share.id, message)
+        session.plan.shrink(gang, [worker.rank], share.id, message, Whose.LENT)
     else:
         session.plan.evict(gang, EvictReason.TAKEN_BACK, share.id, leaves(gang, why))

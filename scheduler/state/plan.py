@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from gpushare.gpu import WHOLE
-from scheduler.model.decision import Evict, EvictReason, Offload, Place, Shrink
+from scheduler.model.decision import Evict, EvictReason, Offload, Place, Shrink, Whose
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Columns, Ints, Snapshot, applied
-from scheduler.model.terms import of_evict, of_place
+from scheduler.model.terms import of_evict, of_place, of_shrink, of_taken_back
 from scheduler.model.workload import Assignment, Phase, Weights, Workload, with_standby
 from scheduler.state.free import Free, free_of, is_idle
 from scheduler.state.ledger import Ledger
@@ -115,11 +115,17 @@ class Plan:
 
     def evict(self, victim: Workload, reason: EvictReason, by: str, message: str = "") -> None:
         """Make a workload leave."""
-        self._apply(Evict(victim.id, victim.version, reason, by, message, of_evict(victim, self.snapshot.at)))
+        at = self.snapshot.at
+        terms = of_taken_back(victim, at) if reason is EvictReason.TAKEN_BACK else of_evict(victim, at)
+        self._apply(Evict(victim.id, victim.version, reason, by, message, terms))
 
-    def shrink(self, gang: Workload, ranks: Iterable[int], by: str, message: str = "") -> None:
-        """Make some workers of an elastic gang leave."""
-        self._apply(Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by))
+    def shrink(
+        self, gang: Workload, ranks: Iterable[int], by: str, message: str = "", whose: Whose | None = None
+    ) -> None:
+        """Make some workers of an elastic gang leave. whose: the GPUs that go to others; None: its own wish."""
+        leaving = tuple(sorted(ranks))
+        terms = () if whose is None else of_shrink(gang, leaving, whose)
+        self._apply(Shrink(gang.id, gang.version, leaving, message, by, terms))
 
     def offload(self, service: Workload, ranks: Iterable[int], to: Weights, by: str, message: str) -> None:
         """Have the weights of sleeping replicas moved to their node's memory, or back."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoscaler.law import State
-from autoscaler.metrics import Metrics, Sample, ServiceMetrics
+from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from autoscaler.scale import scale
 from autoscaler.settings import Settings
 from autoscaler.sla import attained
@@ -31,13 +31,16 @@ ROUND = 15.0
 class Loop:
     """A service whose replicas start as soon as they are wanted; nobody competes for GPUs."""
 
-    def __init__(self, rate: dict[str, float], replicas: int, most: int, profile: str = "") -> None:
+    def __init__(
+        self, rate: dict[str, float], replicas: int, most: int, profile: str = "", objective: Objective = OBJECTIVE
+    ) -> None:
         self.cluster = SimulatedCluster(NODES, profiles=PROFILES if profile else None)
         self.file: dict[str, Any] = {
             "type": "inference",
-            "objective": {"p95_latency": "250ms"},
+            "objective": {"p95_seconds": objective.p95_seconds, "of": objective.of},
             "simulated": {"rate": rate, "profile": profile},
         }
+        self.objective = objective
         self.gang = Gang(replicas, 1, most)
         self.samples: list[Sample] = []
         self.changes: list[tuple[float, int]] = []
@@ -66,7 +69,7 @@ class Loop:
         snapshot = Snapshot.build(at, (), (), (), (replace(SERVICE, gang=self.gang),))
         running = sum(p.phase == PodPhase.RUNNING for p in self.live.values())
         scrape = self.cluster.scrapes(["s"]).get("s")
-        measured = ServiceMetrics("s", OBJECTIVE, scrape, self.state, running, 30.0)
+        measured = ServiceMetrics("s", self.objective, scrape, self.state, running, 30.0)
         found = scale(snapshot, Metrics({"s": measured}), Settings())
         self.state = found.states.get("s", self.state)
         for decision in found.decisions:

@@ -121,8 +121,17 @@ def test_a_change_sends_what_is_named_and_says_how_far_it_is(signed_in: Scripted
         "env": {"A": "3"},
         "objective": {"p95_latency": "300ms", "availability": 99.0},
     }
+    assert weft("change", "chat", "--first-token", "500ms").code == 0
+    assert signed_in.sent("PATCH", f"/workloads/{CHAT['uid']}")[1].body == {
+        "objective": {"p95_first_token": "500ms", "availability": 99.0}
+    }
+    assert weft("change", "chat", "--availability", "99.9").code == 0
+    assert signed_in.sent("PATCH", f"/workloads/{CHAT['uid']}")[2].body == {
+        "objective": {"p95_latency": "200ms", "availability": 99.9}
+    }
     assert weft("change", "chat").code == 2
     assert weft("change", "chat", "--env", "B").code == 2
+    assert weft("change", "chat", "--latency", "1s", "--first-token", "1s").code == 2
 
 
 def test_a_change_of_a_service_that_changes_meanwhile_is_added_to_what_it_is_then(

@@ -331,17 +331,45 @@ def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) ->
     told = "at risk: 40% of the error budget left, burn rate of the last hour 15.2x (1x = on target)"
     assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
     assert json.loads(weft("describe", "chat", "-o", "json").out)["slo"] == slo
+    why = "No first token was measured."
+    first = {"standing": "not known", "budget_left": None, "burn_rate": None, "p95_of": "first_token"}
+    first |= {"availability_target": 0.999, "p95_target_seconds": 0.5, "unknown_why": why}
+    signed_in.on("GET", f"/inferences/{chat['uid']}/slo", first)
+    told = f"not known: 99.9% of first tokens within 500 ms, {why}"
+    assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
 
 
 def test_describe_says_how_soon_replicas_on_standby_answer(signed_in: Scripted, weft: Weft) -> None:
     chat = workload("chat", "Running", type="inference")
     told = {"serving": 1, "asleep": 3, "on_host": 1, "lent": 2, "wake_seconds": 2.0, "host_wake_seconds": 10.0}
+    price = {"sentence": "1 worker left 1 GPU that was lent to it; about 0.2 GPU-seconds lost."}
+    gave = {"at": "2026-01-01T00:09:00Z", "team": "cv", "name": "resnet", "reclaim_price": price}
+    taken = [gave, {**gave, "name": "", "reclaim_price": None}]
     signed_in.on("GET", "/workloads", page(chat))
     signed_in.on("GET", f"/workloads/{chat['uid']}", {**chat, "spec": {"standby": 2, "standby_memory": "host"}})
     signed_in.on("GET", f"/workloads/{chat['uid']}/placement", {"attempt": 1, "workers": []})
     signed_in.on("GET", f"/workloads/{chat['uid']}/events", page())
     signed_in.on("GET", f"/inferences/{chat['uid']}/slo", {"standing": "met", "budget_left": 1.0, "burn_rate": 0.0})
     signed_in.on("GET", f"/inferences/{chat['uid']}/revisions", {"revision": 1, "rollout": None, "revisions": []})
-    signed_in.on("GET", f"/inferences/{chat['uid']}/autoscaling", {"standby": told})
+    signed_in.on("GET", f"/inferences/{chat['uid']}/autoscaling", {"standby": told, "taken": taken})
     said = weft("describe", "chat").out
     assert "1 serve, 3 on standby (2 answer in 2s, 1 in 10s, from host memory), 2 of their GPUs lent" in said
+    assert re.search(rf"\nTook GPUs of: +cv/resnet, [\d-]+ 00:09(:00)? UTC: {re.escape(price['sentence'])}\n", said)
+    assert "a workload of team cv, " in said
+
+
+def test_an_event_that_took_gpus_tells_its_price(signed_in: Scripted, weft: Weft) -> None:
+    one = {
+        "id": 1,
+        "cluster_at": "2026-01-01T00:09:00Z",
+        "actor": "scale",
+        "kind": "Shrunk",
+        "message": "Gives 1 back.",
+    }
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", AT, {**HELLO, "spec": {"type": "training"}})
+    signed_in.on("GET", f"{AT}/placement", {"attempt": 1, "workers": []})
+    signed_in.on("GET", f"{AT}/events", page({**one, "reclaim_price": {"sentence": "1 worker left."}}, one))
+    said = weft("describe", "hello").out
+    assert "Gives 1 back. 1 worker left." in said
+    assert said.count("1 worker left.") == 1

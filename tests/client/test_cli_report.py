@@ -82,10 +82,20 @@ def test_what_another_latency_would_cost_is_told_beside_the_present_one(signed_i
     assert signed_in.sent("GET", f"/inferences/{CHAT['uid']}/slo/price")[0].query == {"p95_latency": "90ms"}
 
 
+def test_a_first_token_has_a_price_too_and_one_latency_is_asked_about(signed_in: Scripted, weft: Weft) -> None:
+    priced(signed_in, PRICE, {**TIGHT, "p95_of": "first_token"})
+    assert weft("price", "nlp/chat", "--first-token", "90ms").out.startswith("first token within 90 ms: about ")
+    assert signed_in.sent("GET", f"/inferences/{CHAT['uid']}/slo/price")[0].query == {"p95_first_token": "90ms"}
+    ran = weft("price", "nlp/chat", "--first-token", "90ms", "--latency", "90ms")
+    assert ran.code == 2
+    assert "--latency and --first-token are both given." in ran.err
+
+
 def test_a_price_that_is_not_known_or_of_nothing_is_told_as_that(signed_in: Scripted, weft: Weft) -> None:
     priced(signed_in, UNKNOWN)
     assert weft("price", "nlp/chat").out == "200 ms: not known before requests were measured\n"
     assert json.loads(weft("price", "nlp/chat", "-o", "json").out)["now"] == UNKNOWN
     priced(signed_in, None)
     ran = weft("price", "nlp/chat")
-    assert (ran.code, ran.out, ran.err) == (0, "", "nlp/chat has no objective. Name a latency: --latency 200ms.\n")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "nlp/chat has no objective. Name a latency: --latency 200ms, or --first-token 500ms.\n"

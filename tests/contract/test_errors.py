@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.latency import Within
 from controlplane.cluster.port import Address, Cluster, ClusterUnreachable, Metrics, Note, PodPhase, Split
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.testbed.kubernetes import TestCluster
@@ -79,9 +80,9 @@ def test_metrics_that_nobody_answers_for_are_not_known() -> None:
         "workers": metrics.workers(["w"]),
         "nodes": metrics.nodes(),
         "checkpoints": metrics.checkpoints(["w"]),
-        "services": metrics.services({"w": 0.25}),
+        "services": metrics.services({"w": Within(0.25)}),
         "pods": metrics.pods(["w"]),
-        "revisions": metrics.revisions({"w": (0.0, 0.25)}),
+        "revisions": metrics.revisions({"w": (0.0, Within(0.25))}),
         "scrapes": tuple(metrics.scrapes(["w"])),
     }
     assert answers == dict.fromkeys(methods(Metrics), ())

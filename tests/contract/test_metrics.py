@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from autoscaler.latency import FIRST_TOKEN, Within
+from autoscaler.observed import Learned
 from controlplane.cluster.port import PodPhase, Split
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.cluster.store import ClusterStore
@@ -118,7 +120,7 @@ def test_a_service_reports_load_and_latency(drive: Measured) -> None:
     file = drive.job_file(Kind.INFERENCE)
     run(drive, [pod(drive, rank=rank, size=4, spec=file) for rank in range(4)])
     drive.wait(120)
-    (use,) = drive.metrics.services({"w": 0.25})
+    (use,) = drive.metrics.services({"w": Within(0.25)})
     assert use.workload == "w"
     assert use.at - use.window_seconds <= drive.cluster.now()
     assert use.requests_per_second is not None
@@ -146,14 +148,32 @@ def test_a_services_requests_are_told_to_the_autoscaler(drive: Measured) -> None
     assert drive.metrics.scrapes([]) == {}
 
 
+def test_a_service_that_promises_a_first_token_is_measured_by_it(drive: Measured) -> None:
+    file = drive.job_file(Kind.INFERENCE) | {"objective": {"p95_first_token": "20ms"}}
+    run(drive, [pod(drive, rank=rank, size=4, spec=file) for rank in range(4)])
+    drive.wait(120)
+    (use,) = drive.metrics.services({"w": Within(0.02, FIRST_TOKEN)})
+    scrape = drive.metrics.scrapes(["w"])["w"]
+    assert scrape.first is not None
+    assert 0 < sum(scrape.first) == pytest.approx(scrape.answered, rel=0.2)
+    first, whole = (Learned(counts, 1.0).quantile(0.5) for counts in (scrape.first, scrape.counts))
+    assert first < 0.8 * whole
+    assert use.requests is not None
+    assert use.over_objective is not None
+    assert use.p95_seconds is not None
+    assert first <= use.p95_seconds < whole * 4
+    assert 0 <= use.over_objective <= use.requests
+
+
 def test_the_revisions_of_a_service_tell_what_they_answered_since_its_requests_are_split(drive: Measured) -> None:
     file = drive.job_file(Kind.INFERENCE)
-    assert drive.metrics.revisions({"w": (drive.cluster.now(), 0.25)}) == ()
+    assert drive.metrics.revisions({"w": (drive.cluster.now(), Within(0.25))}) == ()
     run(drive, [pod(drive, rank=rank, size=4, spec=file, revision=1 + rank // 3) for rank in range(4)])
     drive.cluster.split(Split("w", "work", TEAM, 2, 1, 25))
     since = drive.cluster.now()
     drive.wait(120)
-    told = {use.revision: use for use in drive.metrics.revisions({"w": (since, 0.25), "nobody": (since, 0.25)})}
+    promises = dict.fromkeys(("w", "nobody"), (since, Within(0.25)))
+    told = {use.revision: use for use in drive.metrics.revisions(promises)}
     assert {use.workload for use in told.values()} == {"w"}
     assert told.keys() == {1, 2}
     part = told[2].requests / (told[1].requests + told[2].requests)
@@ -163,7 +183,7 @@ def test_the_revisions_of_a_service_tell_what_they_answered_since_its_requests_a
 
 def test_a_service_that_never_answered_is_not_known_rather_than_0(drive: Measured) -> None:
     drive.cluster.start([pod(drive, spec=drive.job_file(Kind.INFERENCE))])
-    for use in drive.metrics.services({"w": 0.25, "nobody": None}):
+    for use in drive.metrics.services({"w": Within(0.25), "nobody": None}):
         assert (use.requests_per_second, use.p95_seconds, use.requests, use.queue) == (None, None, None, None)
 
 
@@ -221,6 +241,6 @@ def test_what_ran_on_a_lost_node_is_not_known(drive: Measured) -> None:
         drive.wait(60)
     assert drive.metrics.pods(["w"]) == ()
     assert {use.node for use in drive.metrics.gpus()} == {"b", "c"}
-    (use,) = drive.metrics.services({"chat": 0.25})
+    (use,) = drive.metrics.services({"chat": Within(0.25)})
     assert use.requests is not None
     assert [use.workload for use in drive.metrics.pods(["chat"])] == ["chat"]

@@ -12,6 +12,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from autoscaler.latency import Within
 from controlplane.cluster.prometheus import histogram
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.cluster.prometheus.queries import TABLE, text
@@ -45,7 +46,7 @@ def test_rates_and_latencies_are_the_clusters_own(prometheus: Prometheus, tmp_pa
         run(drive, [pod(drive, "service", node="b", rank=rank, size=2, spec=file) for rank in range(2)])
         at_speed(drive, SECONDS + 1.0)
         metrics = PrometheusMetrics(Settings(prometheus.url, window_seconds=SECONDS), now=drive.cluster.now)
-        objective = {"service": 0.25}
+        objective = {"service": Within(0.25)}
         (service,), (truth,) = metrics.services(objective), drive.cluster.services(objective)  # type: ignore[attr-defined]
         (job,), (real,) = metrics.training(["job"]), drive.cluster.training(["job"])  # type: ignore[attr-defined]
 

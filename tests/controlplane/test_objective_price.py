@@ -69,7 +69,8 @@ def test_before_requests_were_measured_it_is_not_known(crowd: People, chat: Work
     found = body_of(crowd.viewer.get(f"/inferences/{chat.pk}/slo/price"))
     assert found["asked"] is None
     assert found["now"] == {
-        "p95_seconds": 0.2, "gpu_hours_a_day": None, "replicas_mean": None, "replicas_most": None, "short_part": None,
+        "p95_seconds": 0.2, "p95_of": "answer", "gpu_hours_a_day": None, "replicas_mean": None, "replicas_most": None,
+        "short_part": None,
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from autoscaler.latency import FIRST_TOKEN, Within
 from controlplane.cluster.serving.outcomes import BOUNDS
 from controlplane.cluster.simulated import START, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
@@ -139,7 +140,7 @@ def test_the_histogram_is_of_the_requests_that_the_p95_is_of() -> None:
     before = counted(page)
     world.advance(START + 600.0)
     after = counted(page)
-    (use,) = world.services({"s": 0.15})
+    (use,) = world.services({"s": Within(0.15)})
     in_window = {le: after[le] - before[le] for le in after}
     total = in_window[float("inf")]
     failed = use.requests - total
@@ -148,6 +149,21 @@ def test_the_histogram_is_of_the_requests_that_the_p95_is_of() -> None:
     above = min(bound for bound in BOUNDS if bound >= use.p95_seconds)
     below = max(bound for bound in BOUNDS if bound < use.p95_seconds)
     assert in_window[1000 * above] >= 0.95 * total > in_window[1000 * below]
+
+
+def test_a_service_may_be_held_to_its_first_tokens_from_now_on() -> None:
+    world = cluster()
+    world.start([pod("s", FILE)])
+    world.advance(START + 600.0)
+    (answers,) = world.services({"s": Within(0.15)})
+    (firsts,) = world.services({"s": Within(0.15, FIRST_TOKEN)})
+    assert (firsts.requests, firsts.queue) == (answers.requests, answers.queue)
+    assert firsts.p95_seconds < answers.p95_seconds
+    assert firsts.over_objective < answers.over_objective
+    assert world.scrapes(["s"])["s"].first is not None
+    (again,) = world.services({"s": Within(0.15)})
+    assert again == answers
+    assert world.scrapes(["s"])["s"].first is None
 
 
 def counted(page: CollectorRegistry) -> dict[float, float]:

@@ -45,7 +45,7 @@ def test_the_documented_job_files_are_read() -> None:
     assert service.type is Kind.INFERENCE
     assert (service.workers, service.port) == (Gang(1, 1, 6), 8000)
     assert service.objective is not None
-    assert (service.objective.p95_latency, service.objective.availability) == (0.2, 0.999)
+    assert (service.objective.p95, service.objective.availability) == (0.2, 0.999)
     assert service.objective.window == 28 * 86_400
 
 

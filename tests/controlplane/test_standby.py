@@ -5,11 +5,12 @@ import pytest
 from controlplane.cluster.port import PodPhase, PodSpec, ServiceUse
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.loops import scale, schedule
-from controlplane.models import Action, Placement, ServiceWindow, Workload
+from controlplane.models import Action, Cycle, Event, Placement, ServiceWindow, Workload
 from controlplane.queries.workloads import details, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.scheduling import policy
 from controlplane.services.workloads import workloads as services
+from frontend import words
 from tests.autoscaler.services import look
 from tests.controlplane.state import NoMetrics, World, job
 
@@ -137,8 +138,12 @@ def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):
     world.account()
     windows = {row.workload: (row.replicas, row.wanted, row.asleep, row.lent) for row in ServiceWindow.objects.all()}
     assert windows == {made.pk: (1, 1, 2, 2), plain.pk: (1, 1, None, None)}
-    (shown,) = details.metrics(made, 5, world.cluster.at)["windows"]
-    assert (shown["asleep"], shown["lent"]) == (2, 2)
+    (shown,) = details.metrics(made, 5, world.cluster.at, None)["windows"]
+    assert (shown["asleep"], shown["lent"], shown["lent_to"]) == (2, 2, [{"team": "red", "gpus": 2}])
+    (shown,) = details.metrics(made, 5, world.cluster.at, ["blue"])["windows"]
+    assert shown["lent_to"] == [{"team": None, "gpus": 2}], "the reader may not see that team"
+    (shown,) = details.metrics(plain, 5, world.cluster.at, None)["windows"]
+    assert (shown["lent"], shown["lent_to"]) == (None, None)
 
     world.metrics.told = look(world.cluster.at, 100.0, waiting=400, seconds=0.2)
     scale.run_once(world.wiring)
@@ -148,6 +153,26 @@ def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):
     assert verbs == [("wake", [1, 2]), ("stop", [1, 2])]
     world.actuate()
     assert ("rotate", f"{made.pk}-1", (1, 2), True) in world.cluster.calls
+    the_price_is_kept(world, made, gang)
+
+
+def the_price_is_kept(world, made, gang):
+    """With the stored decision, the event, and what both are told of it."""
+    shrunk = Event.objects.get(workload=gang.pk, kind="Shrunk")
+    terms = {"team": "red", "workers": 2, "leaves_milli": 2000, "lost_milli_seconds": 162, "whose": "lent"}
+    assert (shrunk.data["terms"], shrunk.data["by"]) == (terms, str(made.pk))
+    sentence = "2 workers left 2 GPUs that were lent to it; about 0.2 GPU-seconds lost."
+    told = {"workers": 2, "milli_gpu": 2000, "lost_gpu_seconds": 0.162, "whose": "lent", "sentence": sentence}
+    assert queries.event_row(shrunk)["reclaim_price"] == told
+    assert words.event_sentence("Shrunk", "", "Gives 2 back.", shrunk.data) == f"Gives 2 back. {sentence}"
+    at = world.cluster.at
+    (taken,) = details.autoscaling(made, at, None)["taken"]
+    assert (taken["name"], taken["team"], taken["reclaim_price"]) == ("t", "red", told)
+    (taken,) = details.autoscaling(made, at)["taken"]
+    assert (taken["name"], taken["workload"], taken["team"]) == ("", None, "red"), "who may not see it is told the team"
+    cycle = Cycle.objects.filter(loop="scale").latest("pk")
+    (stored,) = [one for one in cycle.decisions if one["kind"] == "Shrink"]
+    assert dict(stored["terms"]) == terms
 
 
 def test_the_number_may_be_changed_while_it_runs(world):

@@ -107,7 +107,7 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     fields = {f.path: f.value for f in client.get(url).context["fields"]}
     assert fields == {
         "image": OLD, "env": "KEEP=1", "rollout.weight": "100", "rollout.steps": "", "rollout.step_minutes": "",
-        "objective.p95_latency": "200ms",
+        "objective.p95_latency": "200ms", "objective.p95_first_token": "",
         "objective.availability": "99.9", "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "",
         "gateway.waiting": "", "standby": "", "standby_memory": "", "replicas.spread": "",
     }  # fmt: skip

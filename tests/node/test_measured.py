@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from autoscaler.latency import Within
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.models import Gpu, Placement, ServiceWindow, TeamSample, Usage, Workload
@@ -87,7 +88,7 @@ def test_utilisation_parking_and_objectives_work_from_what_is_measured(
     address = pod_address(kubernetes, chat)
     labels = {"workload": str(chat.pk), "attempt": "1"}
     targets.write_text(json.dumps([{"targets": [f"{address}:{serving.PROXY_PORT}"], "labels": labels}]))
-    product.until(lambda: product.metrics.services({str(chat.pk): 0.2}) != (), "a first scrape")
+    product.until(lambda: product.metrics.services({str(chat.pk): Within(0.2)}) != (), "a first scrape")
     for path in REQUESTS:
         with contextlib.suppress(HTTPError), urlopen(f"http://{address}:{serving.PORT}/{path}", timeout=10) as answer:
             answer.read()

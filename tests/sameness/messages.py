@@ -116,4 +116,8 @@ MESSAGES: Sequence[Word] = (
     Word(r"name is not one\. Use", "name is not valid. Use"),
     Word(r"Nobody used it for", "It was not used for"),
     Word(r"(\d) % of its error budget are left\.", r"\1 % of its error budget is left."),
+    Word(
+        r"(Give one in the job file: objective: \{p95_latency: 200ms\})\.$",
+        r"\1, or {p95_first_token: 500ms}.",
+    ),
 )

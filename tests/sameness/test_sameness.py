@@ -19,7 +19,8 @@ def recorded() -> tuple[rounds.Stored, ...]:
 
 
 def differing(one: rounds.Stored, now: list[Any]) -> list[str]:
-    return list(store.difference(words.translate(one.decisions), now))
+    before, after = (words.without_prices(decided) for decided in (words.translate(one.decisions), now))
+    return list(store.difference(before, after))
 
 
 def first_of(source: str, loop: str) -> Iterator[tuple[rounds.Stored, list[Any]]]:

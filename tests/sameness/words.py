@@ -78,6 +78,7 @@ ADDED = (  # keys of answers that features since then have added
     "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",
     "on_gpus", "on_nodes", "on_host", "weights", "wake_seconds", "host_wake_seconds",
     "hold", "may_use_milli", "may_use_memory_mib", "measured_duty", "measured_memory_mib", "is_leaving", "neighbours",
+    "p95_of", "unknown_why", "reclaim_price", "taken", "lent_to",
 )  # fmt: skip
 ADDED_SETTINGS = (
     "scheduling.lend_after_seconds",
@@ -105,7 +106,20 @@ def without_added(value: Any) -> Any:
         return [without_added(one) for one in value if not _is_added(one)]
     if isinstance(value, dict):
         return {key: without_added(one) for key, one in value.items() if key not in ADDED}
-    return value
+    return _without_added_column(value) if isinstance(value, str) else value
+
+
+def without_prices(decisions: list[Any]) -> list[Any]:
+    """Decisions of a round without what a shrink costs, which is kept since rounds were recorded."""
+    return [{k: v for k, v in one.items() if (one["kind"], k) != ("Shrink", "terms")} for one in decisions]
+
+
+def _without_added_column(text: str) -> str:
+    """A table without its last column, where that was added since."""
+    head, *rows = text.split("\r\n")
+    if head.rpartition(",")[2] not in ADDED or not rows:
+        return text
+    return "\r\n".join(row.rpartition(",")[0] for row in (head, *rows))
 
 
 def _is_added(row: Any) -> bool:

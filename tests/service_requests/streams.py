@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from autoscaler.latency import Within
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from controlplane.cluster.serving.traffic import Drawn, Floats, Ints, Rate, Sizes, Traffic
 
@@ -69,7 +70,7 @@ def played(cuts: list[float], setup: Setup, is_kept: bool = False) -> Run:
     return run
 
 
-SETUPS = [Setup(objective=0.2, patience=3.0), Setup(batch=4, growth=0.2, patience=3.0, holds=True)]
+SETUPS = [Setup(objective=Within(0.2), patience=3.0), Setup(batch=4, growth=0.2, patience=3.0, holds=True)]
 
 
 def told() -> list[Any]:

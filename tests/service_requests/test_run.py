@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoscaler.latency import Within
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from controlplane.cluster.serving.traffic import Drawn, Rate, Recorded, Sizes
 from tests import servers
@@ -81,7 +82,7 @@ def test_a_batch_takes_what_waits_and_ends_as_one() -> None:
 
 
 def test_a_client_gives_up_when_its_patience_ends() -> None:
-    run = at([1.0, 1.1], Replica("a", 1, 5.0), setup=Setup(patience=2.0, objective=9.0))
+    run = at([1.0, 1.1], Replica("a", 1, 5.0), setup=Setup(patience=2.0, objective=Within(9.0)))
     run.to(60.0)
     seen = run.window(60.0)
     assert (seen.requests, seen.failed, seen.over) == (2, 1, 1)
@@ -106,7 +107,7 @@ def test_without_a_replica_requests_are_refused_or_held() -> None:
 
 
 def test_a_window_counts_the_requests_that_ended_in_it() -> None:
-    run = running(constant(100.0), 8, setup=Setup(objective=0.04))
+    run = running(constant(100.0), 8, setup=Setup(objective=Within(0.04)))
     run.to(300.0)
     seen = run.window(60.0)
     assert seen.requests == pytest.approx(6000, rel=0.05)

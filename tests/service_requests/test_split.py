@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from autoscaler.latency import Within
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from controlplane.cluster.serving.split import Split
 from controlplane.cluster.serving.traffic import Drawn, Rate, Recorded, Sizes
@@ -13,7 +14,7 @@ OLD, NEW = Replica("a", 2, 0.05, 1), Replica("b", 1, 0.05, 2)
 STEADY = Rate("steady", 40.0, amplitude=0.0, burst_part=0.0, noise=0.0)
 
 
-def split_run(percent: int, *replicas: Replica, objective: float | None = None) -> Run:
+def split_run(percent: int, *replicas: Replica, objective: Within | None = None) -> Run:
     run = Run(Drawn(STEADY, Sizes("fixed")), Setup(objective=objective), State.begin(0.0))
     run.change(0.0, replicas or (OLD, NEW), split=Split(2, percent))
     return run
@@ -30,7 +31,7 @@ def test_a_revision_gets_its_part_of_the_requests(percent: int) -> None:
 
 
 def test_the_other_revision_does_not_wait_for_one_that_is_slow() -> None:
-    run = split_run(20, OLD, Replica("b", 1, 2.0, 2), objective=0.5)
+    run = split_run(20, OLD, Replica("b", 1, 2.0, 2), objective=Within(0.5))
     run.to(60.0)
     old, new = run.state.tallies[1], run.state.tallies[2]
     assert old[0] > 1500 and old[1] == 0

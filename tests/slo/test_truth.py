@@ -57,6 +57,7 @@ def test_a_policy_that_is_given_the_truth_is_found_out(cheats: policies.Make) ->
 
 def test_a_scrape_and_the_terms_have_room_for_nothing_else() -> None:
     """What Prometheus gives, and a job file: no service time of a request, no load to come."""
-    given = {"at", "seconds", "arrived", "answered_seconds", "counts", "waiting", "running", "widest", "is_partial"}
+    given = {"at", "seconds", "arrived", "answered_seconds", "counts", "waiting", "running", "widest", "first"}
+    given |= {"is_partial"}
     assert set(Scrape.__dataclass_fields__) == given
-    assert set(Terms.__dataclass_fields__) == {"objective", "start", "constants", "availability"}
+    assert set(Terms.__dataclass_fields__) == {"objective", "start", "constants", "availability", "of"}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")]
 Team = Annotated[str, typer.Option(help="Team of the name.")]
 OK_OF = {"ok": True, "fails": False}
+TAKEN = 3  # of a service, the newest workloads that gave GPUs to it
 EVENTS = 15  # the newest, which say how it got where it is
 
 
@@ -119,11 +120,17 @@ def _objective(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
         return []
     left, burn = slo.get("budget_left"), slo.get("burn_rate")
     known = [
+        _first_token(slo) if slo.get("p95_of") == "first_token" else "",
         "" if left is None else f"{left:.0%} of the error budget left",
         "" if burn is None else f"burn rate of the last hour {burn:.1f}x (1x = on target)",
+        output.clean(slo.get("unknown_why") or ""),
     ]
     told = ", ".join(filter(None, known))
     return [("Objective", f"{slo['standing']}: {told}" if told else slo["standing"])]
+
+
+def _first_token(slo: "Json") -> str:
+    return f"{100 * slo['availability_target']:g}% of first tokens within {1000 * slo['p95_target_seconds']:g} ms"
 
 
 def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
@@ -152,7 +159,15 @@ def _scaling(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
         *(_native(native) if native else ()),
         *(_standby(told["standby"]) if told.get("standby") else ()),
         *([("Limit", str(limit["sentence"]))] if limit else ()),
+        *(("Took GPUs of", _took(one)) for one in told.get("taken", ())[:TAKEN]),
     ]
+
+
+def _took(one: "Json") -> str:
+    """`cv/resnet: 1 worker left 1 GPU that was lent to it; about 0.2 GPU-seconds lost.`"""
+    who = f"{one['team']}/{one['name']}" if one["name"] else f"a workload of team {one['team']}"
+    price = (one["reclaim_price"] or {}).get("sentence", "")
+    return f"{output.clean(who)}, {output.clock(one['at'])} UTC{f': {output.clean(price)}' if price else ''}"
 
 
 def _standby(told: "Json") -> list[tuple[str, str]]:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid of a service.")]
 Team = Annotated[str, typer.Option(help="Team of the name.")]
+FirstToken = Annotated[
+    str, typer.Option("--first-token", help="In place of a latency: p95 time to the first token, such as 500ms.")
+]
+LATENCIES = {"p95_latency", "p95_first_token"}  # of a job file's objective, which has one of them
 SHARES = ("weight", "steps", "step_minutes")  # of a job file's rollout: how requests come to a new revision
 TRIES = 10  # a rollout writes the service's row for each replica that comes or goes
 COLUMNS = (
@@ -34,6 +38,7 @@ def change(
         list[str] | None, typer.Option("--env", help="NAME=value to set, NAME= to empty, NAME- to take away.")
     ] = None,
     latency: Annotated[str, typer.Option("--latency", help="p95 latency to be held to, such as 200ms.")] = "",
+    first_token: FirstToken = "",
     availability: Annotated[
         float | None, typer.Option("--availability", help="Percent of requests within it, such as 99.9.")
     ] = None,
@@ -56,11 +61,17 @@ def change(
     """Change a service that runs: another image or environment replaces its replicas one by one, or gets a part of the
     requests (`--weight 10`) until `weft promote` or `weft rollback`, or one share after the other (`--steps 5,25,50`).
     """
-    promised = {"p95_latency": latency, "availability": availability, "window": window}
+    _one_latency(latency, first_token)
+    promised = {
+        "p95_latency": latency, "p95_first_token": first_token, "availability": availability, "window": window
+    }  # fmt: skip
     given = {field: value for field, value in promised.items() if value not in ("", None)}
     shares = _shares(weight, steps, step_minutes)
     if not (image or env or given or shares or standby or standby_memory):
-        names = "--image, --env, --weight, --steps, --latency, --availability, --window, --standby or --standby-memory"
+        names = (
+            "--image, --env, --weight, --steps, --latency, --first-token, --availability, --window, --standby or "
+            "--standby-memory"
+        )
         raise typer.BadParameter(f"Give {names}.")
     session: Session = ctx.obj
     for left in reversed(range(TRIES)):
@@ -134,13 +145,15 @@ def price(
     ctx: typer.Context,
     name: Name,
     latency: Annotated[str, typer.Option("--latency", help="Another p95 latency, such as 200ms.")] = "",
+    first_token: FirstToken = "",
     team: Team = "",
     form: Form = Format.TABLE,
 ) -> None:
     """Show what a service's objective costs at the load of its last day, and what another latency would."""
     session: Session = ctx.obj
     now = session.client.find(name, team=team)
-    found = session.client.objective_price(now.uid, p95_latency=latency)
+    _one_latency(latency, first_token)
+    found = session.client.objective_price(now.uid, p95_latency=latency, p95_first_token=first_token)
     if not form.is_text:
         output.dump(found, form if form != Format.NAME else Format.JSON)
         return
@@ -148,7 +161,7 @@ def price(
     for one in known:
         output.say(_price(one))
     if not known:
-        output.note(f"{now.path} has no objective. Name a latency: --latency 200ms.")
+        output.note(f"{now.path} has no objective. Name a latency: --latency 200ms, or --first-token 500ms.")
 
 
 def progress(found: "Json") -> str:
@@ -175,12 +188,21 @@ def _changes(spec: "Json", asked: dict[str, Any]) -> dict[str, Any]:
     if "env" in found:
         found["env"] = _environment(spec.get("env") or {}, found["env"]) or None
     if "objective" in found:
-        found["objective"] = {**(spec.get("objective") or {}), **found["objective"]}
+        before = spec.get("objective") or {}
+        kept = {} if LATENCIES & found["objective"].keys() else {name: before.get(name) for name in LATENCIES}
+        rest = {name: value for name, value in before.items() if name not in LATENCIES}
+        latency = {name: value for name, value in kept.items() if value}
+        found["objective"] = {**rest, **latency, **found["objective"]}
     if "rollout" in found:
         found["rollout"] = _rollout(spec, found["rollout"])
     if found.get("standby", "").isdigit():
         found["standby"] = int(found["standby"])
     return found
+
+
+def _one_latency(latency: str, first_token: str) -> None:
+    if latency and first_token:
+        raise typer.BadParameter("--latency and --first-token are both given. Give one: a service is held to one.")
 
 
 def _shares(weight: int | None, steps: str, step_minutes: int | None) -> dict[str, Any]:
@@ -239,7 +261,8 @@ def _environment(before: "Json", given: list[str]) -> dict[str, str]:
 
 def _price(one: "Json") -> str:
     """`200 ms: 12.4 GPU-hours a day, 2.1 replicas on average, 4 at most`."""
-    what = f"{one['p95_seconds'] * 1000:g} ms"
+    of = "first token within " if one.get("p95_of") == "first_token" else ""
+    what = f"{of}{one['p95_seconds'] * 1000:g} ms"
     if one["gpu_hours_a_day"] is None:
         return f"{what}: not known before requests were measured"
     short = f"; {one['short_part']:.1%} of the time it needs more than its max" if one["short_part"] else ""

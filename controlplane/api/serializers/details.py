@@ -2,6 +2,7 @@
 
 from rest_framework import serializers as s
 
+from autoscaler.latency import MEASURES
 from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
 from controlplane.api.serializers.platform import ENFORCED_BY, Gpu, Tenant
@@ -97,6 +98,13 @@ class GpuUse(Answer):
     memory_used_mib = s.IntegerField(allow_null=True)
 
 
+class LentTo(Answer):
+    """GPUs that trainings of a team have of a service's sleeping replicas."""
+
+    team = s.CharField(allow_null=True, help_text="Null: all teams that you may not see.")
+    gpus = s.IntegerField()
+
+
 class ServiceMinute(Answer):
     """One minute of a service."""
 
@@ -109,6 +117,7 @@ class ServiceMinute(Answer):
     wanted = s.IntegerField()
     asleep = s.IntegerField(allow_null=True, help_text="Replicas on standby; null for a service without.")
     lent = s.IntegerField(allow_null=True, help_text="GPUs of these that trainings use; null for a service without.")
+    lent_to = LentTo(many=True, allow_null=True, help_text="The same by team; null where it was not kept.")
 
 
 class Metrics(Answer):
@@ -199,6 +208,7 @@ class Objective(Answer):
 
     uid = s.UUIDField()
     p95_target_seconds = s.FloatField()
+    p95_of = s.ChoiceField(MEASURES, help_text="What the p95 is measured on: the whole answer or its first token.")
     availability_target = s.FloatField()
     window_seconds = s.FloatField()
     requests = s.IntegerField()
@@ -212,6 +222,7 @@ class Objective(Answer):
     standing = s.ChoiceField(
         [one.value for one in Standing], help_text="The first that applies: violated, at risk, not known, met."
     )
+    unknown_why = s.CharField(allow_blank=True, help_text="Why it is not known, where there is more to say of it.")
     p95_seconds = s.FloatField(allow_null=True)
     requests_per_second = s.FloatField(allow_null=True)
 

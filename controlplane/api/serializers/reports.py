@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from autoscaler.latency import MEASURES
 from controlplane.api.renamed import renamed
 from controlplane.api.serializers.workloads import Answer
 
@@ -33,6 +34,7 @@ class KeptLine(Answer):
     requests = s.IntegerField()
     over_objective = s.IntegerField()
     attainment = s.FloatField(allow_null=True)
+    p95_of = s.ChoiceField(MEASURES, help_text="What the p95 is measured on: the whole answer or its first token.")
 
 
 class ServiceLine(KeptLine):

@@ -2,7 +2,8 @@
 
 from rest_framework import serializers as s
 
-from controlplane.api.serializers.workloads import Answer
+from autoscaler.latency import MEASURES
+from controlplane.api.serializers.workloads import Answer, ReclaimPrice
 from gpushare.gpu import Enforcer
 
 
@@ -10,6 +11,7 @@ class LatencyPrice(Answer):
     """What keeping a latency takes at the load of the last day; null: nothing is known of the requests yet."""
 
     p95_seconds = s.FloatField()
+    p95_of = s.ChoiceField(MEASURES, help_text="What the latency is measured on: the whole answer or its first token.")
     gpu_hours_a_day = s.FloatField(allow_null=True)
     replicas_mean = s.FloatField(allow_null=True)
     replicas_most = s.IntegerField(allow_null=True)
@@ -21,7 +23,7 @@ class ObjectivePrice(Answer):
 
     uid = s.UUIDField()
     now = LatencyPrice(allow_null=True, help_text="Null: it has no objective.")
-    asked = LatencyPrice(allow_null=True, help_text="Null: no p95_latency was asked about.")
+    asked = LatencyPrice(allow_null=True, help_text="Null: no latency was asked about.")
 
 
 class RevisionRow(Answer):
@@ -250,6 +252,19 @@ class RaisedLimit(Answer):
     sentence = s.CharField(help_text="The same in words.")
 
 
+class GaveGpus(Answer):
+    """A workload that gave GPUs to a service."""
+
+    at = s.DateTimeField()
+    kind = s.CharField()
+    reason = s.CharField(allow_blank=True)
+    workload = s.UUIDField(allow_null=True, help_text="Null where you may not see it.")
+    team = s.CharField()
+    name = s.CharField(allow_blank=True)
+    cycle = s.IntegerField(allow_null=True)
+    reclaim_price = ReclaimPrice(allow_null=True)
+
+
 class Autoscaling(Answer):
     """How many replicas a service may have, should have and has; the newest changes first."""
 
@@ -264,3 +279,4 @@ class Autoscaling(Answer):
     standby = Standby(allow_null=True, help_text="Null for a service without.")
     raised_limit = RaisedLimit(allow_null=True, help_text="Null for a service whose limit is not raised.")
     changes = Scaled(many=True)
+    taken = GaveGpus(many=True, help_text="Workloads that gave GPUs to it, the newest first.")

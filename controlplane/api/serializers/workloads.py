@@ -4,6 +4,7 @@ from rest_framework import serializers as s
 
 from controlplane.api.renamed import renamed
 from scheduler.explain.change import ChangeKind
+from scheduler.model.decision import Whose
 from scheduler.model.dependency import When
 from scheduler.model.workload import Kind, Phase
 
@@ -233,6 +234,16 @@ class Queue(Page):
     results = QueuedRow(many=True)
 
 
+class ReclaimPrice(Answer):
+    """What it costs a training that GPUs were taken of it for another workload."""
+
+    workers = s.IntegerField(allow_null=True, help_text="That left; null: all.")
+    milli_gpu = s.IntegerField(help_text="GPUs that they had, in thousandths.")
+    lost_gpu_seconds = s.FloatField(help_text="Expected: over all its GPUs, with work that is done again.")
+    whose = s.ChoiceField([one.value for one in Whose], help_text="Whose GPUs they are.")
+    sentence = s.CharField()
+
+
 class Event(Answer):
     """Something that happened. `at` is the wall clock's time, cluster_at the cluster's."""
 
@@ -250,6 +261,7 @@ class Event(Answer):
     message = s.CharField(allow_blank=True)
     cycle = s.IntegerField(allow_null=True)
     data = s.DictField()  # type: ignore[assignment]
+    reclaim_price = ReclaimPrice(allow_null=True, help_text="Null: no GPUs were taken, or it is not known.")
 
 
 class StreamMessage(Answer):

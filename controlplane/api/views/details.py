@@ -10,6 +10,7 @@ from controlplane.api.pagination import part
 from controlplane.api.serializers import details as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.jobspec.shapes import Choice, Whole
+from controlplane.queries.tenancy import platform
 from controlplane.queries.workloads import details as queries
 from controlplane.services.scheduling import clock
 
@@ -51,7 +52,8 @@ class Metrics(WorkloadView):
     )
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell what a workload's GPUs do now, and how a service fared in each of the last minutes."""
-        return Response(queries.metrics(self.one(uid), self.given["minutes"], clock.now()))
+        visible = platform.scope(request.user)
+        return Response(queries.metrics(self.one(uid), self.given["minutes"], clock.now(), visible))
 
 
 class Pods(WorkloadView):

@@ -8,16 +8,19 @@ from django.urls import URLPattern, path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from autoscaler.latency import FIRST_TOKEN, Within
 from controlplane.api.endpoint import VERSION, Parameter, endpoint, if_match, no_body
 from controlplane.api.serializers import acting, details, scaling
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
 from controlplane.jobspec import jobfile
+from controlplane.jobspec.objective import FIELDS
 from controlplane.jobspec.quantities import iso
 from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
+from controlplane.queries.tenancy import platform
 from controlplane.queries.workloads import details as queries
 from controlplane.queries.workloads import diagnosis, experiments, notebooks, objectiveprice, revisions
 from controlplane.queries.workloads import workloads as rows
@@ -117,6 +120,9 @@ def _single(of: Kind) -> type[WorkloadView]:
 P95_LATENCY = Parameter(
     "p95_latency", jobfile.P95_LATENCY, "A latency to be held to, as in the objective of a job file, such as 200ms."
 )
+P95_FIRST_TOKEN = Parameter(
+    "p95_first_token", jobfile.P95_FIRST_TOKEN, "In place of it a time to the first token, such as 500ms."
+)
 BURN_RATES = ("five_minutes", "half_hour", "hour", "six_hours")  # of sla.SPANS, which ascend
 
 
@@ -131,13 +137,15 @@ class Slo(OfKind):
         workload = self.one(uid)
         found = sla.one(clock.now(), workload)
         if found is None:
-            fix = "Give one in the job file: objective: {p95_latency: 200ms}."
+            fix = "Give one in the job file: objective: {p95_latency: 200ms}, or {p95_first_token: 500ms}."
             raise Refused(404, "NoObjective", "objective", f"{workload.name} has no objective. {fix}")
         same = ("requests", "over", "attainment", "budget_left", "burn_rate", "requests_per_second")
         return Response(
             {
                 "uid": str(found.uid),
                 "p95_target_seconds": found.p95_target,
+                "p95_of": found.p95_of,
+                "unknown_why": found.unknown_why,
                 "availability_target": found.target,
                 "window_seconds": found.window,
                 "standing": found.standing.value,
@@ -154,12 +162,20 @@ class SloPrice(OfKind):
     kind = Kind.INFERENCE
 
     @endpoint(
-        answer=scaling.ObjectivePrice, tag="inferences", operation="price_inference_slo", parameters=(P95_LATENCY,)
+        answer=scaling.ObjectivePrice,
+        tag="inferences",
+        operation="price_inference_slo",
+        parameters=(P95_LATENCY, P95_FIRST_TOKEN),
     )
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell how many GPU hours a day a service's objective takes at the load of its last day; or another latency."""
         workload = self.one(uid)
-        now, asked = objectiveprice.costs(workload, clock.now(), self.given["p95_latency"])
+        given = {of: self.given[name] for of, name in FIELDS.items() if self.given[name] is not None}
+        if len(given) > 1:
+            fix = "Ask about p95_latency or about p95_first_token."
+            raise Refused(400, "Invalid", FIELDS[FIRST_TOKEN], f"Two latencies are given. {fix}")
+        other = next((Within(seconds, of) for of, seconds in given.items()), None)
+        now, asked = objectiveprice.costs(workload, clock.now(), other)
         prices = {"now": objectiveprice.row(now), "asked": objectiveprice.row(asked)}
         return Response({"uid": str(workload.pk), **prices})
 
@@ -172,7 +188,7 @@ class Autoscaling(OfKind):
     @endpoint(answer=scaling.Autoscaling, tag="inferences", operation="read_inference_autoscaling")
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell how many replicas a service may have, should have and has, and the newest changes with their reasons."""
-        return Response(queries.autoscaling(self.one(uid), clock.now()))
+        return Response(queries.autoscaling(self.one(uid), clock.now(), platform.scope(request.user)))
 
 
 class Revisions(OfKind):

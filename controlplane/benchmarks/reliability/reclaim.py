@@ -12,7 +12,8 @@ whose workers each hold 1 GiB. Then the law wants one replica more. Each time, f
 - Loss: from the gang's last step with the borrower until the next one of those that remain.
 
 The scheduler's rests before lending and growth are 0 here, as they would make a turn take minutes; they lie before the
-decision. Weft's loops run in one process (reclaiming.py) on Postgres.
+decision. The borrower has computed for 2 s before: one that began within the last second is ended up to a second later,
+as its kubelet looks at its containers once a second. Weft's loops run in one process (reclaiming.py) on Postgres.
 
 With --write-table what was measured is also written to controlplane/cluster/reclaims.json.
 """

@@ -5,6 +5,7 @@ gateway would tell is said by this process. So a decision is carried out with no
 """
 
 import json
+import math
 import os
 import select
 import time
@@ -54,6 +55,9 @@ HOWS = ("leave", "save")  # what a worker does at SIGTERM (testbed/realnode/elas
 SHELL, PYTHON = "registry.example/shell:1", "registry.example/python:1"
 GIVE_UP_SECONDS = 120.0
 POLL_SECONDS = 0.02
+# A kubelet that has just begun a pod first waits for its next look at all containers, once a second, before it ends
+# it. In the product a gang rests for a minute after each change, so a borrower is never as young as here.
+RUNS_SECONDS = 2.0
 # Without these rests a turn would take minutes; none of them is between a decision and what comes of it.
 HASTE: Mapping[str, Mapping[str, float]] = {
     "scheduling": {
@@ -257,8 +261,11 @@ class Gang:
             raise BenchmarkError(f"The gang's sum is {steps[-1][4]} after {len(steps)} steps, not {total}.")
 
     def _has_borrowed(self) -> bool:
+        """Whether a worker borrows, and has taken part for so long."""
         steps = self._steps()
-        return bool(steps) and any(lent.rank in steps[-1][2] for lent in self._lent())
+        ranks = {lent.rank for lent in self._lent()}
+        since = next((at for at, _, took_part, *_ in steps if ranks.intersection(took_part)), math.inf)
+        return bool(steps) and bool(ranks.intersection(steps[-1][2])) and time.time() - since >= RUNS_SECONDS
 
     def _lent(self) -> list[Placement]:
         """Its workers on sleeping replicas' GPUs that were not told to leave."""

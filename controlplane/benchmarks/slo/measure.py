@@ -39,6 +39,7 @@ from controlplane.benchmarks.slo.notes import notes
 from controlplane.benchmarks.slo.traces import HARD, SPARSE
 
 SEEDS = (5, 6, 7, 8, 9)  # constants were chosen on 0 to 4
+COMPARED = 3  # of these seeds, the first: all settings of all families on five would take more than half an hour
 LONG = ("genai13d", "diurnal")  # begun first, so that no core waits for another at the end
 
 
@@ -51,6 +52,7 @@ def run(options: Options, progress: Progress) -> Result:
         waits = [pool.submit(judging.beside, name, options.data, seeds[0]) for name in names]
         for seed in seeds:
             waits += [pool.submit(judging.law, name, options.data, seed) for name in names]
+        for seed in seeds[:COMPARED]:
             waits += [pool.submit(judging.baselines, n, options.data, seed, start) for n in names for start in STARTS]
         found = list(_all(waits, progress))
         labels = tuple(all_cells(found, (family,))[0].label for family in FAMILIES)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from autoscaler.latency import ANSWER
 from controlplane.cluster.kubernetes import names, services
 from controlplane.cluster.kubernetes.api import MERGE, STRATEGIC, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.podstatus import Worker
@@ -125,6 +126,7 @@ async def keep_address(api: Api, address: Address, namespace: str, *, on: bool) 
 async def split(api: Api, wanted: Split, namespace: str) -> None:
     """Have a service's requests split by our queue in front of it, else by Istio. Raises RefusedError without both."""
     note: Json = {"revision": wanted.revision, "percent": wanted.percent, "within": wanted.within}
+    note |= {} if wanted.of == ANSWER else {"of": wanted.of}
     text = None if wanted.percent is None else json.dumps({k: v for k, v in note.items() if v is not None})
     path = f"{_collection(namespace)}/{names.address_service(wanted.workload, wanted.name)}"
     change: Json = {"metadata": {"annotations": {names.SPLIT: text}}}

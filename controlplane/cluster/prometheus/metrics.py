@@ -6,12 +6,13 @@ One instance may be shared by threads: connections are pooled, and the rest is a
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
+from autoscaler.latency import Within
 from autoscaler.observed import Scrape
 from controlplane.cluster.port import (
     GpuUse,
@@ -28,6 +29,7 @@ from controlplane.cluster.prometheus.connection import Answer, Connection, Key, 
 from controlplane.cluster.prometheus.queries import Query
 
 MAX_SPLIT_SECONDS = 86_400.0  # over which requests that are split are counted
+MILLI = 1000.0  # Istio's durations are in milliseconds
 MAX_INDEX = 1024  # devices of one node
 _POD = re.compile(r"(.+)-(\d{1,9})-(\d{1,9})", re.ASCII)
 
@@ -138,11 +140,19 @@ class PrometheusMetrics:
                 out.append(Saved(uid, int(newest[uid]), saved_at if is_known else None, part.get(key)))
         return tuple(out)
 
-    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
-        """Load and latency of these services; one that no request reached in the window is left out."""
+    def services(self, objectives: Mapping[str, Within | None]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services; one that no request reached in the window is left out.
+
+        So is one that promises a first token where nobody tells when the first tokens were there.
+        """
+        firsts = {uid for uid, one in objectives.items() if one is not None and one.is_first_token}
+        return (*self._answers(objectives, firsts), *self._first_tokens(objectives, firsts))
+
+    def _answers(self, objectives: Mapping[str, Within | None], but: Collection[str]) -> list[ServiceUse]:
+        """By Istio's durations."""
         now, window = self._now(), self._settings.window_seconds
         out: list[ServiceUse] = []
-        for chunk in queries.chunks(objectives):
+        for chunk in queries.chunks(uid for uid in objectives if uid not in but):
             requests = self._ask(queries.REQUESTS, chunk)
             if requests is None or not requests.values:
                 continue
@@ -153,8 +163,30 @@ class PrometheusMetrics:
                 if count is not None:
                     buckets = services.buckets(uid, good.values) if good is not None else None
                     waiting = queue.values.get((uid,)) if queue is not None else None
-                    out.append(_service(uid, now, window, count, buckets, objectives[uid], waiting))
-        return tuple(out)
+                    within = None if (one := objectives[uid]) is None else MILLI * one.seconds
+                    out.append(_service(uid, now, window, count, buckets, within, waiting, MILLI))
+        return out
+
+    def _first_tokens(self, objectives: Mapping[str, Within | None], uids: Collection[str]) -> list[ServiceUse]:
+        """By the histograms of the time to the first token."""
+        now, window = self._now(), self._settings.window_seconds
+        out: list[ServiceUse] = []
+        for chunk in queries.chunks(uids):
+            told = self._ask(queries.FIRST_WITHIN, chunk)
+            requests = self._ask(queries.FIRST_REQUESTS, chunk, told.at) if told and told.values else None
+            if told is None or requests is None:
+                continue
+            queue = self._ask(queries.QUEUE, chunk, told.at)
+            for uid in chunk:
+                buckets, one = services.buckets(uid, told.values), objectives[uid]
+                if not buckets or one is None:
+                    continue
+                has_codes = any(of == uid for of, _ in requests.values)
+                count = _Requests.of_values(uid, requests.values) if has_codes else _Requests(buckets[-1][1], 0.0)
+                if count is not None:
+                    waiting = queue.values.get((uid,)) if queue is not None else None
+                    out.append(_service(uid, now, window, count, buckets, one.seconds, waiting))
+        return out
 
     def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
         """What is told of the requests of these services; a service is left out unless all queries are answered."""
@@ -195,7 +227,7 @@ class PrometheusMetrics:
                 )
         return tuple(out)
 
-    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+    def revisions(self, promises: Mapping[str, tuple[float, Within]]) -> tuple[RevisionUse, ...]:
         """What revisions of these services have answered since then; a day at most is looked back."""
         now, window = self._now(), self._settings.window_seconds
         out: list[RevisionUse] = []
@@ -268,19 +300,20 @@ class _Requests:
 
 def _service(
     uid: str, at: float, window: float, count: _Requests, buckets: "tuple[histogram.Bucket, ...] | None",
-    objective: float | None, queue: float | None,
+    within: float | None, queue: float | None, unit: float = 1.0,
 ) -> ServiceUse:  # fmt: skip
+    """within: what is promised; unit: of it and of the buckets, in a second."""
     requests = round(count.total)
     p95 = histogram.quantile(buckets, 0.95) if buckets else None
     over: int | None = None
     good = max(0.0, count.total - count.failed)
-    within = 1.0 if objective is None else histogram.ratio_within(buckets, 1000 * objective) if buckets else None
-    if within is not None:
-        over = min(requests, round(count.failed + good * (1 - within)))
+    in_time = 1.0 if within is None else histogram.ratio_within(buckets, within) if buckets else None
+    if in_time is not None:
+        over = min(requests, round(count.failed + good * (1 - in_time)))
     elif round(good) == 0:
         over = min(requests, round(count.failed))
     return ServiceUse(
-        uid, at, window, count.total / window, None if p95 is None else p95 / 1000, over, requests, _rounded(queue)
+        uid, at, window, count.total / window, None if p95 is None else p95 / unit, over, requests, _rounded(queue)
     )
 
 

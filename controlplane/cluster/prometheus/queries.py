@@ -6,7 +6,7 @@ docs/metrics.md is this table for people, with the scrape configuration that giv
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from string import Template
 
@@ -188,12 +188,23 @@ QUEUE = Query(
 )  # fmt: skip
 
 
+def _first_of(by: str, told: Sequence[str]) -> str:
+    """The first of these vectors that is told of a workload, each summed by labels."""
+    each = [f"sum by ({by}) ({one})" for one in told]
+    before = [each[0], *(f"({' or '.join(each[:i])})" for i in range(2, len(each)))]
+    rest = [f"({one} unless on (workload) {others})" for one, others in zip(each[1:], before, strict=True)]
+    return " or ".join([each[0], *rest])
+
+
+def _increase(series: str, window: str, of: str = _OF) -> str:
+    return f"increase({series}{{{of}}}[{window}])"
+
+
 def _served(series: str) -> str:
     """Increases of a series of service times, by the first of those who tell it."""
-    ours, theirs = f"weft_gateway_service_seconds_{series}", f"vllm:request_inference_time_seconds_{series}"
+    names = ("weft_gateway_service_seconds", "vllm:request_inference_time_seconds")
     by = "workload, le" if series == "bucket" else "workload"
-    first, second = (f"sum by ({by}) (increase({name}{{{_OF}}}[$short]))" for name in (ours, theirs))
-    return f"{first} or ({second} unless on (workload) {first})"
+    return _first_of(by, [_increase(f"{name}_{series}", "$short") for name in names])
 
 
 _ARRIVALS = (
@@ -227,6 +238,40 @@ SERVED_SECONDS = Query(
     ("workload",),
     f"{_served('sum')} or 0.001 * sum by (workload)"
     f" (increase(istio_request_duration_milliseconds_sum{{{_DESTINATION},{_GOOD}}}[$short]))", most=1e12,
+)  # fmt: skip
+
+
+_TTFT = "vllm:time_to_first_token_seconds_bucket"
+_CODES = _increase("weft_gateway_requests_total", "$window", f'{_OF},code!="499"')
+FIRST_WITHIN = Query(
+    "first_within", "our activator (to the first byte of the answer's body), else vLLM",
+    "requests in the window whose first token was there within le seconds, their wait included", ("workload", "le"),
+    _first_of(
+        "workload, le", (_increase("weft_gateway_first_byte_seconds_bucket", "$window"), _increase(_TTFT, "$window"))
+    ), most=1e12,
+)  # fmt: skip
+FIRST_REQUESTS = Query(
+    "first_requests", "our activator, else Istio",
+    "requests in the window to a service that promises a first token, without those whose client left",
+    ("workload", "response_code"),
+    _first_of(
+        "workload, response_code",
+        (
+            f'label_join({_CODES}, "response_code", "", "code")',
+            _increase("istio_requests_total", "$window", _DESTINATION),
+        ),
+    ), most=1e12,
+)  # fmt: skip
+FIRST_SERVED = Query(
+    "first_served", "our activator, else vLLM (its prefill, else with the wait in it)",
+    "requests whose first token was there within le seconds of being taken by a replica", ("workload", "le"),
+    _first_of(
+        "workload, le",
+        (
+            _increase("weft_gateway_first_byte_service_seconds_bucket", "$short"),
+            _increase("vllm:request_prefill_time_seconds_bucket", "$short"), _increase(_TTFT, "$short"),
+        ),
+    ), most=1e12,
 )  # fmt: skip
 
 
@@ -268,6 +313,7 @@ TABLE = (
     STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, WORKER_STEP, WORKER_WAIT, WORKER_SYNC, POD_IO, NODE_DISK, NODE_LINE,
     CHECKPOINT, CHECKPOINT_PART,
     REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, UNSTEADY, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,
+    FIRST_WITHIN, FIRST_REQUESTS, FIRST_SERVED,
     REVISION_OUTCOMES, REVISION_REQUESTS, REVISION_WITHIN,
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from autoscaler.latency import Within
 from controlplane.cluster.port import RevisionUse
 from controlplane.cluster.prometheus import histogram, queries, services
 from controlplane.cluster.prometheus.connection import Key
@@ -24,14 +25,19 @@ def of_activator(uid: str, outcomes: Values) -> tuple[RevisionUse, ...]:
     return tuple(_use(uid, revision, *both) for revision, both in sorted(counts.items()))
 
 
-def of_istio(uid: str, codes: Values, within: Values, p95: float) -> tuple[RevisionUse, ...]:
-    """By response codes and durations; a revision whose durations are not known is left out."""
+def of_istio(uid: str, codes: Values, within: Values, p95: Within) -> tuple[RevisionUse, ...]:
+    """By response codes and durations; a revision whose durations are not known is left out.
+
+    Durations are of whole answers, so where a first token is promised nothing is known of any.
+    """
+    if p95.is_first_token:
+        return ()
     found = []
     for revision in sorted({number for of, number, _ in codes if of == uid and _is_number(number)}, key=int):
         mine = {code: value for (of, number, code), value in codes.items() if (of, number) == (uid, revision)}
         known = {code: value for code, value in mine.items() if value is not None}
         buckets = services.buckets(uid, {(of, le): v for (of, number, le), v in within.items() if number == revision})
-        in_time = histogram.ratio_within(buckets, 1000 * p95) if buckets else None
+        in_time = histogram.ratio_within(buckets, 1000 * p95.seconds) if buckets else None
         if len(known) < len(mine):
             continue
         failed = sum(value for code, value in known.items() if re.fullmatch(queries.FAILED, code))

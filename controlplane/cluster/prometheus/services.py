@@ -14,7 +14,7 @@ Values = Mapping[Key, float | None]
 # Beside the arrivals, in the order in which `scrape` takes the answers.
 ASKED = (
     queries.SERVED_WITHIN, queries.SERVED_SECONDS, queries.GOOD_WITHIN, queries.QUEUE, queries.RUNNING, queries.WIDEST,
-    queries.UNSTEADY,
+    queries.FIRST_SERVED, queries.UNSTEADY,
 )  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def scrape(uid: str, at: float, window: float, arrived: float, answers: Sequence
     Where neither the activator nor the model server tells service times, Istio's durations stand for them: they are the
     same as long as no request waits inside a replica.
     """
-    within, total, durations, queue, running, widest, unsteady = answers
+    within, total, durations, queue, running, widest, first, unsteady = answers
     seconds = queries.SHORT * window
     counts = _counts(buckets(uid, within), 1.0)
     if counts is None:  # of milliseconds, and of a whole window
@@ -32,11 +32,9 @@ def scrape(uid: str, at: float, window: float, arrived: float, answers: Sequence
     counts = counts or NONE
     known = total.get((uid,))
     answered_seconds = float((np.array(counts) * MIDDLES).sum()) if known is None else known
-    waiting, runs, most = (
-        None if v is None else round(v) for v in (one.get((uid,)) for one in (queue, running, widest))
-    )
-    is_partial = (uid,) in unsteady
-    return Scrape(at, seconds, arrived, answered_seconds, counts, waiting, runs, most, is_partial)
+    waits, runs, most = (_whole(one.get((uid,))) for one in (queue, running, widest))
+    tokens, is_partial = _counts(buckets(uid, first), 1.0), (uid,) in unsteady
+    return Scrape(at, seconds, arrived, answered_seconds, counts, waits, runs, most, tokens, is_partial)
 
 
 def buckets(uid: str, values: Values) -> tuple[Bucket, ...] | None:
@@ -58,6 +56,10 @@ def _counts(known: tuple[Bucket, ...] | None, unit: float, part: float = 1.0) ->
     reached = [0.0, *(count for _, count in known)]
     each = [part * (after - before) for before, after in pairwise(reached)]
     return spread([bound / unit for bound, _ in known], each)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def _bound(text: str) -> float | None:

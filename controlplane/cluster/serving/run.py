@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from autoscaler.latency import Within
 from controlplane.cluster.serving.outcomes import GAVE_UP, KEEP_SECONDS, Outcomes, Recent, Window, percentile
 from controlplane.cluster.serving.split import Split, count_in, leading, lots
 from controlplane.cluster.serving.state import Flights, Replica, State
@@ -35,14 +36,14 @@ class Setup:
     """What holds for a service for good.
 
     batch: requests that one slot takes together, at most; growth: part by which each of them but the first makes the
-    step longer. patience: seconds, None is for ever. objective: seconds within which a request is on time. holds:
-    whether requests wait where no replica is there. room: how many may wait there, more are refused; None: any number.
+    step longer. patience: seconds, None is for ever. objective: within what a request is on time. holds: whether
+    requests wait where no replica is there. room: how many may wait there, more are refused; None: any number.
     """
 
     batch: int = 1
     growth: float = 0.0
     patience: float | None = PATIENCE
-    objective: float | None = None
+    objective: Within | None = None
     holds: bool = False
     room: int | None = None
 
@@ -51,6 +52,11 @@ class Setup:
             raise ValueError(f"batch: {self.batch} requests at once. Use 1 or more.")
         if self.growth < 0:
             raise ValueError(f"growth: {self.growth} would make large batches faster. Use 0 or more.")
+
+    @property
+    def has_first(self) -> bool:
+        """Whether it is asked when the first token of a request is there."""
+        return self.objective is not None and self.objective.is_first_token
 
 
 class Run:
@@ -124,12 +130,13 @@ class Run:
         ended = self._recent.between(since, now)
         good = ended.is_answered
         requests = int(ended.count.sum())
-        in_time = good if self.setup.objective is None else good & (ended.latency <= self.setup.objective)
+        promise = self.setup.objective
+        in_time = good if promise is None else good & (ended.promised <= promise.seconds)
         return Window(
             requests=requests,
             over=requests - int(ended.count[in_time].sum()),
             failed=requests - int(ended.count[good].sum()),
-            p95_seconds=percentile(ended.latency[good], ended.count[good], 0.95),
+            p95_seconds=percentile(ended.promised[good], ended.count[good], 0.95),
             arrived=self.arrived(since, now),
             queue=self.waiting,
             duty=self._duty(since, now),
@@ -145,7 +152,7 @@ class Run:
             last = int(np.searchsorted(block.at, state.at))
             total += int(block.count[state.index if number == state.block else 0 : last].sum())
         if len(state.ahead):
-            total -= int(self._waiting_and_coming(state.at)[3][state.ahead].sum())
+            total -= int(self._waiting_and_coming(state.at).count[state.ahead].sum())
         return total
 
     def arrived(self, since: float, until: float) -> int:
@@ -177,12 +184,12 @@ class Run:
     def _step(self, until: float) -> None:
         """To a time in the same block."""
         state = self.state
-        at, size, hold, count = self._waiting_and_coming(until)
+        coming = self._waiting_and_coming(until)
         serves = len(state.free) > 0
         if state.split is None and not len(state.ahead):
-            begun = self._serve(at, size, hold, count, until) if serves else self._hold(at, count, until)
+            begun = self._serve(coming, until) if serves else self._hold(coming.at, coming.count, until)
         else:
-            begun = self._serve_both(at, size, hold, count, until)
+            begun = self._serve_both(coming, until)
         self._pass(begun, until)
         done = state.flights.ends < until
         self._emit(state.flights.pick(done))
@@ -192,21 +199,21 @@ class Run:
             self._refuse_beyond(self.setup.room)
         self._forget()
 
-    def _serve_both(self, at: Floats, size: Floats, hold: Floats, count: Ints, until: float) -> int:
+    def _serve_both(self, coming: Block, until: float) -> int:
         """Serve the requests of each revision by its own replicas; how many from the first on have begun."""
-        state, done = self.state, np.zeros(len(at), dtype=bool)
+        state, done = self.state, np.zeros(len(coming.at), dtype=bool)
         done[state.ahead] = True
         of = np.array([replica.revision for replica in state.replicas], dtype=np.int64)[state.owner]
         queues: list[tuple[Any, Any]] = [(~done, np.ones(len(of), dtype=bool))]
         if state.split is not None and state.split.is_in_force(of):
-            drawn, is_new = state.split.rows(self._lots(len(at))), of == state.split.revision
+            drawn, is_new = state.split.rows(self._lots(len(coming.at))), of == state.split.revision
             queues = [(~done & ~drawn, ~is_new), (~done & drawn, is_new)]
         free, owner = state.free, state.owner
         for rows, slots in queues:
             mine, order = np.flatnonzero(rows), np.argsort(free[slots], kind="stable")
             state.free, state.owner = free[slots][order], owner[slots][order]  # in order: a heap
-            parts = at[mine], size[mine], hold[mine], count[mine]
-            begun = self._serve(*parts, until) if len(state.free) else self._hold(parts[0], parts[3], until)
+            rest = _pick(coming, mine)
+            begun = self._serve(rest, until) if len(state.free) else self._hold(rest.at, rest.count, until)
             done[mine[:begun]] = True
             free[slots], owner[slots] = state.free, state.owner
         order = np.argsort(free, kind="stable")
@@ -223,8 +230,8 @@ class Run:
             number += 1
         return found[state.index : state.index + count]
 
-    def _serve(self, at: Floats, size: Floats, hold: Floats, count: Ints, until: float) -> int:
-        state, setup = self.state, self.setup
+    def _serve(self, coming: Block, until: float) -> int:
+        state, setup, at, size, hold = self.state, self.setup, coming.at, coming.size, coming.hold
         seconds = np.array([replica.seconds for replica in state.replicas])
         patience = math.inf if setup.patience is None else setup.patience
         began, ended, by = np.empty(len(at)), np.empty(len(at)), np.empty(len(at), dtype=np.int64)
@@ -238,7 +245,8 @@ class Run:
         else:
             begun = self._interpreted(at, size, hold, until, seconds, patience, began, ended, by)
         gave_up = by[:begun] == GAVE_UP
-        taken = Flights(at[:begun], began[:begun], ended[:begun], by[:begun], count[:begun])
+        first = coming.first[:begun] if setup.has_first else np.ones(begun)
+        taken = Flights(at[:begun], began[:begun], ended[:begun], by[:begun], coming.count[:begun], first)
         self._emit(taken.pick(gave_up), by=GAVE_UP)
         served = taken.pick(~gave_up)
         if len(served.ends):
@@ -270,20 +278,21 @@ class Run:
         ends = at + patience if self.setup.holds else np.maximum(at, self.state.at)
         begun = int(np.searchsorted(ends, until))
         none = np.full(begun, -1, dtype=np.int64)
-        self._emit(Flights(at[:begun], ends[:begun], ends[:begun], none, count[:begun]), by=REFUSED)
+        self._emit(Flights(at[:begun], ends[:begun], ends[:begun], none, count[:begun], np.ones(begun)), by=REFUSED)
         return begun
 
     def _refuse_beyond(self, room: int) -> None:
         """Of what waits for the first replica, refuse what came while as many waited as may."""
         state = self.state
-        at, _, _, count = self._waiting_and_coming(state.at)
+        coming = self._waiting_and_coming(state.at)
+        at, count = coming.at, coming.count
         waits = np.ones(len(at), dtype=bool)
         waits[state.ahead] = False
         refused = waits & (np.cumsum(count * waits) > room)
         if refused.any():
             none = np.full(int(refused.sum()), -1, dtype=np.int64)
             ends = at[refused]
-            self._emit(Flights(ends, ends, ends, none, count[refused]), by=REFUSED)
+            self._emit(Flights(ends, ends, ends, none, count[refused], np.ones(len(ends))), by=REFUSED)
             state.ahead = np.flatnonzero(~waits | refused)
 
     def _emit(self, flights: Flights, ended: float | None = None, by: int | None = None) -> None:
@@ -293,11 +302,16 @@ class Run:
         ends = flights.ends if ended is None else np.full(len(flights.ends), ended)
         answered = np.full(len(ends), by is None)
         taken = np.full(len(ends), by != REFUSED)
-        outcomes = Outcomes(ends, ends - flights.arrived, ends - flights.began, flights.count, answered, taken)
-        self.state.totals.add(outcomes)
+        latency, service = ends - flights.arrived, ends - flights.began
+        first, promised = service, latency
+        if self.setup.has_first:
+            first = flights.first * service
+            promised = latency - service + first
+        outcomes = Outcomes(ends, latency, service, flights.count, answered, taken, promised, first)
+        self.state.totals.add(outcomes, has_first=self.setup.has_first)
         self._recent.add(outcomes, self.state.at)
         if self.state.split is not None:
-            late = ends - flights.arrived > (math.inf if self.setup.objective is None else self.setup.objective)
+            late = promised > (math.inf if self.setup.objective is None else self.setup.objective.seconds)
             revisions = [replica.revision for replica in self.state.replicas]
             count_in(self.state.tallies, revisions, flights.by, flights.count, late | ~answered)
 
@@ -320,7 +334,7 @@ class Run:
             self._blocks[number] = self.traffic.block(number)
         return self._blocks[number]
 
-    def _waiting_and_coming(self, until: float) -> tuple[Floats, Floats, Floats, Ints]:
+    def _waiting_and_coming(self, until: float) -> Block:
         """The requests from the first that waits on that come before `until`, in order."""
         state = self.state
         numbers = range(state.block, self._number(state.at) + 1)
@@ -328,17 +342,18 @@ class Run:
         if state.index == 0 and len(blocks) == 1 and state.at == state.block * BLOCK_SECONDS:
             first, rest = blocks[0], []
         else:
-            first, rest = _after(blocks[0], state.index), blocks[1:]
+            first, rest = _pick(blocks[0], slice(state.index, None)), blocks[1:]
         last = int(np.searchsorted((rest[-1] if rest else first).at, until))
         parts = [first, *rest]
-        parts[-1] = _up_to(parts[-1], last)
+        parts[-1] = _pick(parts[-1], slice(last))
         if len(parts) == 1:
-            return parts[0].at, parts[0].size, parts[0].hold, parts[0].count
-        return (
+            return parts[0]
+        return Block(
             np.concatenate([part.at for part in parts]),
             np.concatenate([part.size for part in parts]),
             np.concatenate([part.hold for part in parts]),
             np.concatenate([part.count for part in parts]),
+            np.concatenate([part.first for part in parts]),
         )
 
     def _pass(self, begun: int, until: float) -> None:
@@ -374,9 +389,6 @@ class Run:
         return min(1.0, worked / there) if there else 0.0
 
 
-def _after(block: Block, first: int) -> Block:
-    return Block(block.at[first:], block.size[first:], block.hold[first:], block.count[first:])
-
-
-def _up_to(block: Block, last: int) -> Block:
-    return Block(block.at[:last], block.size[:last], block.hold[:last], block.count[:last])
+def _pick(block: Block, those: Ints | slice) -> Block:
+    """Some of a block's requests, in their order."""
+    return Block(block.at[those], block.size[those], block.hold[those], block.count[those], block.first[those])

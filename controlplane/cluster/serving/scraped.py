@@ -30,4 +30,5 @@ def scrape(run: Run, replicas: int, seconds: float = SCRAPE_SECONDS) -> Scrape:
         waiting=run.waiting,
         running=running,
         widest=each,
+        first=counted(ended.first[good], ended.count[good]) if run.setup.has_first else None,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from controlplane.cluster.serving.outcomes import Totals
+from controlplane.cluster.serving.outcomes import TOLD, Totals
 from controlplane.cluster.serving.split import Split
 from controlplane.cluster.serving.traffic import BLOCK_SECONDS, Floats, Ints
 
@@ -24,17 +24,21 @@ class Replica:
 
 @dataclass(slots=True, eq=False)
 class Flights:
-    """Requests that are being served. by: index of the replica, or -1 when it only ends what it has begun."""
+    """Requests that are being served. by: index of the replica, or -1 when it only ends what it has begun.
+
+    first: part of the service time after which the first token is there; 1: with the whole answer, or it is not asked.
+    """
 
     arrived: Floats = field(default_factory=lambda: np.empty(0))
     began: Floats = field(default_factory=lambda: np.empty(0))
     ends: Floats = field(default_factory=lambda: np.empty(0))
     by: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     count: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    first: Floats = field(default_factory=lambda: np.empty(0))
 
     def pick(self, those: "np.typing.NDArray[np.bool_]") -> "Flights":
         """Some of them."""
-        return Flights(self.arrived[those], self.began[those], self.ends[those], self.by[those], self.count[those])
+        return Flights(*(part[those] for part in self._parts()))
 
     def and_(self, other: "Flights") -> "Flights":
         """Both."""
@@ -42,11 +46,11 @@ class Flights:
         return Flights(*(np.concatenate(pair) for pair in pairs))
 
     def plain(self) -> list[list[Any]]:
-        """As lists."""
-        return [part.tolist() for part in self._parts()]
+        """As lists; without the first tokens where none is asked."""
+        return [part.tolist() for part in (self._parts() if (self.first < 1).any() else self._parts()[:-1])]
 
     def _parts(self) -> tuple[Any, ...]:
-        return (self.arrived, self.began, self.ends, self.by, self.count)
+        return (self.arrived, self.began, self.ends, self.by, self.count, self.first)
 
 
 @dataclass(slots=True, eq=False)
@@ -77,13 +81,14 @@ class State:
 
     def copy(self) -> "State":
         """One that does not change with this one; arrays of requests are never written to."""
-        totals = replace(self.totals, within=list(self.totals.within), served=list(self.totals.served))
+        totals = replace(self.totals)  # its lists are replaced, never written to
         tallies = {revision: list(tally) for revision, tally in self.tallies.items()}
         return replace(self, free=self.free.copy(), owner=self.owner.copy(), totals=totals, tallies=tallies)
 
     def plain(self) -> list[Any]:
         """As JSON."""
         totals = list(astuple(self.totals))
+        totals = totals if any(self.totals.firsts) else totals[:TOLD]
         replicas = [list(astuple(r)) for r in self.replicas]
         slots = [self.free.tolist(), self.owner.tolist()]
         split = [self.split and list(astuple(self.split)), self.ahead.tolist(), sorted(self.tallies.items())]
@@ -93,12 +98,12 @@ class State:
     def of(plain: Sequence[Any]) -> "State":
         """The state that `plain` told."""
         at, block, index, replicas, free, owner, flights, totals, split, ahead, tallies = [*plain, None, (), ()][:11]
-        arrived, began, ends, by, count = flights
+        arrived, began, ends, by, count, *firsts = flights
         return State(
             at, block, index, tuple(Replica(*r) for r in replicas), np.array(free, float), np.array(owner, np.int64),
             Flights(
                 np.array(arrived, float), np.array(began, float), np.array(ends, float), np.array(by, np.int64),
-                np.array(count, np.int64),
+                np.array(count, np.int64), np.array(firsts[0] if firsts else [1.0] * len(count), float),
             ),
             Totals(*totals), Split(*split) if split else None, np.array(ahead, np.int64), dict(tallies),
         )  # fmt: skip

@@ -25,6 +25,7 @@ DAY = 86_400.0
 BLOCK_SECONDS = 30.0
 STEP_SECONDS = 5.0  # for so long the rate is taken as constant
 BURST_SECONDS = 300.0  # a burst lasts that long
+FIRST_PART = 0.2  # of its service time: after it the first token of a request is there, where nothing says more
 NOISE_SECONDS, NOISE = 10.0, 0.05  # the rate of each ten seconds is off by about that part
 # Above so many requests a second, neighbours are counted as one group; each group is served by as many slots together.
 MAX_PER_SECOND = 2_000.0
@@ -82,16 +83,23 @@ class Sizes:
 
     def draw(self, random: np.random.Generator, count: int) -> Floats:
         """So many sizes; their mean is 1."""
+        return self.parted(random, count)[0]
+
+    def parted(self, random: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+        """So many sizes, and the part (0..1) of each until its first token: with tokens, the prompt's."""
+        settled = np.full(count, FIRST_PART)
         match self.kind:
             case "fixed":
-                return np.ones(count)
+                return np.ones(count), settled
             case "exponential":
-                return random.standard_exponential(count)
+                return random.standard_exponential(count), settled
             case "lognormal":
-                return _lognormal(random, self.deviation, count)
+                return _lognormal(random, self.deviation, count), settled
             case "tokens":
                 generated = random.geometric(1 / self.tokens, count) / self.tokens
-                return 0.5 * _lognormal(random, self.deviation, count) + 0.5 * generated
+                prompt = 0.5 * _lognormal(random, self.deviation, count)
+                size = prompt + 0.5 * generated
+                return size, prompt / size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,13 +107,15 @@ class Block:
     """The requests of one block, or groups of them, by time.
 
     at: arrival, seconds. size: work of a request, in means. hold: work for which it takes its slot; differs from size
-    for groups only. count: requests that the row stands for.
+    for groups only. count: requests that the row stands for. first: part of its service time (0..1) after which its
+    first token is there.
     """
 
     at: Floats
     size: Floats
     hold: Floats
     count: Ints
+    first: Floats
 
 
 class Course(Protocol):
@@ -161,18 +171,22 @@ class Drawn:
 
 
 class Recorded:
-    """Requests of a list: arrival times, ascending, and sizes in means (none: all are 1).
+    """Requests of a list: arrival times, ascending, and sizes in means (none: all are 1); firsts: the part of each
+    service time after which the first token is there (none: all are FIRST_PART).
 
     Raises ValueError when times do not ascend, or sizes are not as many.
     """
 
     group = 1
 
-    def __init__(self, times: Sequence[float], sizes: Sequence[float] = ()) -> None:
+    def __init__(self, times: Sequence[float], sizes: Sequence[float] = (), firsts: Sequence[float] = ()) -> None:
         self._at = np.array(times, dtype=np.float64)
         self._sizes = np.array(sizes, dtype=np.float64) if len(sizes) else np.ones(len(times))
+        self._firsts = np.array(firsts, dtype=np.float64) if len(firsts) else np.full(len(times), FIRST_PART)
         if len(self._sizes) != len(self._at):
             raise ValueError(f"sizes: {len(sizes)} are given for {len(times)} times. Give one for each.")
+        if len(self._firsts) != len(self._at):
+            raise ValueError(f"firsts: {len(firsts)} are given for {len(times)} times. Give one for each.")
         if (np.diff(self._at) < 0).any():
             raise ValueError("times: they do not ascend. Sort the requests by their arrival.")
 
@@ -180,7 +194,8 @@ class Recorded:
         """The requests of a block."""
         first, last = np.searchsorted(self._at, [number * BLOCK_SECONDS, (number + 1) * BLOCK_SECONDS])
         sizes = self._sizes[first:last]
-        return Block(self._at[first:last], sizes, sizes, np.ones(last - first, dtype=np.int64))
+        count = np.ones(last - first, dtype=np.int64)
+        return Block(self._at[first:last], sizes, sizes, count, self._firsts[first:last])
 
 
 def group(requests_per_second: float, seconds: float) -> int:
@@ -198,18 +213,18 @@ def _drawn(traffic: Drawn, number: int) -> Block:
     requests = int(random.poisson(mass[-1]))
     rows = -(-requests // traffic.group)
     if not rows:
-        return Block(np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+        return Block(np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
     # Given their number, Poisson arrivals are uniform; sums of exponential gaps are so without sorting.
     if traffic.group > 1:
         places = np.cumsum(random.standard_gamma(traffic.group, rows + 1))
     else:
         places = np.cumsum(random.standard_exponential(rows + 1))
     at = np.interp(places[:-1] * (mass[-1] / places[-1]), mass, edges)
-    size = traffic.sizes.draw(random, rows)
+    size, first = traffic.sizes.parted(random, rows)
     counts = np.full(rows, traffic.group, dtype=np.int64)
     counts[-1] = requests - traffic.group * (rows - 1)
     hold = 1.0 + (size - 1.0) / math.sqrt(traffic.group) if traffic.group > 1 else size
-    return Block(at, size, hold, counts)
+    return Block(at, size, hold, counts, first)
 
 
 def _key(text: str) -> Sequence[int]:

@@ -114,7 +114,7 @@ def decision_of(document: Mapping[str, Any]) -> Decision:
             read = {"reason": EvictReason(values["reason"]), "keeps": _workers(values, "keeps")}
             return Evict(**values | read | {"terms": _pairs(values, "terms")})
         case "Shrink":
-            return Shrink(**values | {"ranks": tuple(values["ranks"])})
+            return Shrink(**values | {"ranks": tuple(values["ranks"]), "terms": _pairs(values, "terms")})
         case "Offload":
             return Offload(**values | {"ranks": tuple(values["ranks"]), "to": Weights(values["to"])})
         case "Wait":

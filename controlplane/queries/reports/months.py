@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import Min, QuerySet, Sum
 
 from autoscaler import sla
+from autoscaler.latency import ANSWER
 from autoscaler.sla import Standing
 from autoscaler.standings import Window
 from controlplane.domain.periods import Period, month_of, span
@@ -27,11 +28,11 @@ _MINUTES = {
 COLUMNS = (
     "team", "service", "workload", "availability_target", "p95_target_seconds", "requests", "over_objective",
     "attainment", "is_kept", "budget_left", *_MINUTES.values(), "allocated_gpu_hours",
-    "worst_minute", "worst_minute_requests", "worst_minute_over_objective",
+    "worst_minute", "worst_minute_requests", "worst_minute_over_objective", "p95_of",
 )  # fmt: skip
 _DAY = (
     "workload", "until", "availability", "p95_seconds", "requests", "over", *MINUTES.values(), "budget_left",
-     "worst_start", "worst_requests", "worst_over",
+     "worst_start", "worst_requests", "worst_over", "p95_of",
 )  # fmt: skip
 
 
@@ -51,6 +52,7 @@ class Line:
     budget_left: float | None
     worst: Window | None
     held: int
+    p95_of: str = ANSWER  # what p95_target is measured on
 
     @property
     def attainment(self) -> float | None:
@@ -153,7 +155,7 @@ def row(line: Line) -> dict[str, Any]:
     values = (
         line.team, line.name, str(line.workload), line.target, line.p95_target, line.requests, line.over,
         _rounded(line.attainment, 6), line.is_kept, _rounded(line.budget_left, 4),
-        *(line.minutes[word] for word in _MINUTES), _hours(line.held), *worst,
+        *(line.minutes[word] for word in _MINUTES), _hours(line.held), *worst, line.p95_of,
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 
@@ -207,6 +209,7 @@ def _line(of: tuple[UUID, str, str, int], days: list[dict[str, Any]], held: int)
         if worst["worst_start"] is not None
         else None,
         held=held,
+        p95_of=last["p95_of"],
     )
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import F, Sum
 
+from autoscaler.latency import ANSWER
 from controlplane.domain.periods import Period, span
 from controlplane.jobspec.quantities import iso
 from controlplane.models import ServiceWindow, Workload
@@ -25,7 +26,7 @@ CENT = Decimal("0.01")
 USAGE_COLUMNS = ("allocated_gpu_hours", "computed_gpu_hours", "idle_gpu_hours", "cost")
 SLO_COLUMNS = (
     "team", "service", "workload", "availability_target", "p95_target_seconds", "requests", "over_objective",
-    "attainment", "budget_left", "is_kept",
+    "attainment", "budget_left", "is_kept", "p95_of",
 )  # fmt: skip
 
 
@@ -174,6 +175,6 @@ def _kept(uid: UUID, team: str, name: str, objective: Mapping[str, Any], request
     values = (
         team, name, str(uid), target, objective.get("p95_seconds"), requests, over,
         None if attainment is None else round(attainment, 6), None if left is None else round(left, 4),
-        None if attainment is None else attainment >= target,
+        None if attainment is None else attainment >= target, objective.get("of", ANSWER),
     )  # fmt: skip
     return dict(zip(SLO_COLUMNS, values, strict=True))

@@ -1,8 +1,9 @@
 """How services stand against their objectives.
 
-A service's objective says: `availability` of its requests are answered within `p95_latency`, over `window`. What may
-go wrong is its error budget; `over` counts requests that were slower or failed. None = not known, which is never 0.
-Requests of before the objective was changed were measured against another one, so they do not count.
+A service's objective says: `availability` of its requests are answered within `p95_latency`, or have their first token
+within `p95_first_token`, over `window`. What may go wrong is its error budget; `over` counts requests that were slower
+or failed. None = not known, which is never 0. Requests of before the objective was changed were measured against
+another one, so they do not count.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from uuid import UUID
 from django.db.models import OuterRef, Q, Subquery, Sum
 
 from autoscaler import sla
+from autoscaler.latency import ANSWER, FIRST_TOKEN
 from autoscaler.sla import Standing
 from controlplane.models import Event, ServiceWindow, Workload, bulk
 from scheduler.model.workload import ENDED, Kind, Phase
@@ -22,6 +24,11 @@ RECENT = (*sla.SPANS, sla.SILENT_SECONDS)  # s: what is summed of the newest win
 UP = frozenset(phase.value for phase in (Phase.RUNNING, Phase.SCALING, Phase.DEGRADED))  # replicas are there
 _ENDED = tuple(phase.value for phase in ENDED)
 _LAST = ("workload", "p95_seconds", "requests_per_second", "replicas")
+
+UNMEASURED = (
+    "No first token was measured: no request came, or nobody tells when answers begin. That tell our activator, for a "
+    "service with a gateway, and vLLM. Istio's durations are of whole answers."
+)
 
 Recent = Mapping[float, tuple[int, int]]  # (requests, over) of the last seconds, by how many
 _NOTHING: Recent = dict.fromkeys(RECENT, (0, 0))
@@ -100,6 +107,14 @@ class ServiceRow(Measured):
     requests_per_second: float | None
     replicas: int
     wanted: int
+    p95_of: str = ANSWER  # what p95 and p95_target are measured on
+
+    @property
+    def unknown_why(self) -> str:
+        """Why it is not known how it stands, where that is more than that nothing was measured; else empty."""
+        if self.p95_of != FIRST_TOKEN or self.standing is not Standing.UNKNOWN:
+            return ""
+        return UNMEASURED
 
 
 def services(at: float, names: Collection[str] | None = None) -> tuple[ServiceRow, ...]:
@@ -245,4 +260,5 @@ def _row(values: tuple[Any, ...], measured: Measured, last: Mapping[str, Any]) -
         replicas=last.get("replicas", 0) if workers else 0,  # what sleeps may not be measured any more
         wanted=workers,
         has_slept=measured.has_slept,
+        p95_of=promised.get("of", ANSWER),
     )

@@ -8,9 +8,11 @@ from uuid import UUID
 from django.db.models import Max, Min, Q, Sum
 
 from autoscaler import standings
+from autoscaler.latency import ANSWER
 from autoscaler.sla import SILENT_SECONDS
 from autoscaler.standings import MINUTE, Moment, Promise, Window
 from controlplane.domain.servicedays import DAY, Stretch
+from controlplane.jobspec.objective import within as promised
 from controlplane.models import Event, ServiceDay, ServiceWindow, Workload
 from controlplane.queries.reports import sla
 from scheduler.model.workload import ENDED, Kind
@@ -43,8 +45,9 @@ def due(at: float, most: int, *, kept_days: int) -> tuple[Stretch, ...]:
             since = max(begun, oldest) // MINUTE * MINUTE
             until = _until(since, at, ended_at)
             if until is not None:
-                p95 = sla.objective(spec).get("p95_seconds")
-                stretches.append(Stretch(uid, promise, p95, phase, since, until, sla.may_sleep(spec)))
+                within = promised(sla.objective(spec))
+                latency, of = (None, ANSWER) if within is None else (within.seconds, within.of)
+                stretches.append(Stretch(uid, promise, latency, phase, since, until, sla.may_sleep(spec), of))
     return tuple(sorted(stretches, key=lambda one: one.since)[:most])
 
 

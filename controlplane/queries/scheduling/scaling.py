@@ -12,6 +12,7 @@ from autoscaler.law import State
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
 from autoscaler.native import Native
 from autoscaler.observed import Scrape, Signal
+from autoscaler.profile import Profile
 from controlplane.domain import lawstate
 from controlplane.jobspec.scaling import is_native
 from controlplane.models import Placement, PlacementState, ServiceScaler, ServiceState, Workload, bulk
@@ -37,6 +38,7 @@ class Promise:
     may_sleep: bool = False
     native: Native | None = None  # how Kubernetes' own autoscaler scales it; None: Weft does
     limits: tuple[int, int] | None = None
+    profile: Profile | None = None  # what it says of its requests
 
 
 def serving() -> dict[str, Promise]:
@@ -51,7 +53,8 @@ def _promise(spec: Mapping[str, Any], rollout: Any) -> Promise:
     idle_after = told.get("scale_to_zero_after_seconds")
     idle = None if rollout is not None else idle_after
     native = Native((told.get("gateway") or {}).get("slots"), is_played=is_played()) if is_native(spec) else None
-    return Promise(told["objective"], idle, idle_after is not None, native, rooms.raised(told))
+    profile = Profile(**told["profile"]) if told.get("profile") else None
+    return Promise(told["objective"], idle, idle_after is not None, native, rooms.raised(told), profile)
 
 
 def is_played() -> bool:
@@ -83,6 +86,7 @@ def metrics(
                 loaded=loaded.get(uid, ()),
                 native=promise.native and replace(promise.native, target=targets.get(uid)),
                 limits=limits.get(uid),
+                profile=promise.profile,
             )
             for uid, promise in services.items()
         }

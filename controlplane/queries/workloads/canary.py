@@ -4,7 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from autoscaler.latency import Within
 from controlplane.cluster.port import Metrics
+from controlplane.jobspec.objective import within
 from controlplane.lifecycle import canaries
 from controlplane.lifecycle.canaries import Judged, Tally
 from controlplane.models import Workload, bulk
@@ -18,7 +20,7 @@ class Canary:
     revision: int
     before: int
     since: float
-    p95_seconds: float
+    within: Within
     availability: float
 
 
@@ -31,8 +33,9 @@ def all_split(uids: Collection[UUID]) -> dict[str, Canary]:
         objective = sla.objective(spec)
         if not objective or not canaries.is_one(rollout) or rollout.get("split_at") is None:
             continue
-        promised = float(objective["p95_seconds"]), float(objective["availability"])
-        found[str(uid)] = Canary(revision, rollout["from"], rollout["split_at"], *promised)
+        promised, availability = within(objective), float(objective["availability"])
+        if promised is not None:
+            found[str(uid)] = Canary(revision, rollout["from"], rollout["split_at"], promised, availability)
     return found
 
 
@@ -40,7 +43,7 @@ def judged(services: Mapping[str, Canary], metrics: Metrics) -> dict[str, Judged
     """What was measured of them, by id; one of which nothing is known is left out."""
     if not services:
         return {}
-    told = metrics.revisions({uid: (one.since, one.p95_seconds) for uid, one in services.items()})
+    told = metrics.revisions({uid: (one.since, one.within) for uid, one in services.items()})
     tallies = {(one.workload, one.revision): Tally(one.requests, one.over) for one in told}
     return {
         uid: Judged(tallies[uid, one.revision], tallies.get((uid, one.before), Tally(0, 0)), one.availability)

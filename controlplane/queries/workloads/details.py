@@ -1,6 +1,6 @@
 """One workload closely: decisions, ETA, measurements, pods, allocations, cost. No rights are checked here."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isinf
 from typing import Any
 
@@ -13,7 +13,7 @@ from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Cycle, Event, Gpu, Placement, PlacementState, ServiceWindow, Workload
 from controlplane.queries.scheduling import forecasts, policies, snapshot
-from controlplane.queries.workloads import limits, measured, scaler, sleeping, standby, whatif
+from controlplane.queries.workloads import limits, measured, scaler, serving, sleeping, standby, whatif
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, Prices
 from controlplane.queries.workloads.workloads import event_row
 from scheduler.model.workload import ENDED, Phase
@@ -58,8 +58,10 @@ def eta(workload: Workload) -> dict[str, Any]:
     return known | {"expected_start": start, "expected_end": forecasts.shown(end), "basis": basis}
 
 
-def metrics(workload: Workload, minutes: int, now: float) -> dict[str, Any]:
-    """What its GPUs do now, and of a service each minute of the last ones. Two queries; null is not known."""
+def metrics(workload: Workload, minutes: int, now: float, visible: Collection[str] | None = ()) -> dict[str, Any]:
+    """What its GPUs do now, and of a service each minute of the last ones. Two queries, three of one that lends; null
+    is not known. visible: teams that are named (None: all) where their trainings have lent GPUs.
+    """
     live = Placement.objects.filter(workload=workload.pk, attempt=workload.attempt)
     live = live.filter(state__in=(PlacementState.BOUND, PlacementState.LEAVING)).order_by("rank")
     held = [(rank, node, index) for rank, node, gpus in live.values_list("rank", "node", "gpus") for index in gpus]
@@ -72,6 +74,9 @@ def metrics(workload: Workload, minutes: int, now: float) -> dict[str, Any]:
     ]
     windows = ServiceWindow.objects.filter(workload=workload.pk, start__gte=now - 60 * minutes).order_by("start")
     shown = [{"at": iso(start), **row} for start, row in ((w.pop("start"), w) for w in windows.values(*_WINDOW))]
+    to = serving.borrowers([row["lent_to"] for row in shown], visible)
+    for i, row in enumerate(shown):
+        row["lent_to"] = row["lent_to"] and [{"team": one.name or None, "gpus": n} for one in to if (n := one.gpus[i])]
     return {"at": iso(now), "gpus": gpus, "windows": shown}
 
 
@@ -121,10 +126,11 @@ def cost(workload: Workload) -> dict[str, Any]:
     }
 
 
-def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
-    """How many replicas a service may have, has and should have, its standby, whether it sleeps, and newest changes.
+def autoscaling(workload: Workload, now: float, visible: Collection[str] | None = ()) -> dict[str, Any]:
+    """How many replicas a service may have, has and should have, its standby, whether it sleeps, and newest changes;
+    and what gave GPUs to it, named where it is of a visible team (None: all are).
 
-    Two queries; one more for a service that Kubernetes scales, two more for one with standby, one to three for one
+    Three queries; one more for a service that Kubernetes scales, two more for one with standby, one to three for one
     that may have no replica, three for one whose limit may be raised.
     """
     changes = Event.objects.filter(workload=workload.pk, kind="Scaled").order_by("-id")[:LATEST_CHANGES]
@@ -150,6 +156,7 @@ def autoscaling(workload: Workload, now: float) -> dict[str, Any]:
             }
             for one in changes
         ],
+        "taken": [one.shown() for one in serving.taken(workload.pk, LATEST_CHANGES, visible)],
     }
 
 
@@ -157,6 +164,7 @@ _ROUND = ("loop", "policy", "digest", "took_ms", "is_replayable")
 _GPU = ("node__name", "index", "duty", "memory_used")
 _WINDOW = (
     "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted", "asleep", "lent",
+    "lent_to",
 )  # fmt: skip
 
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from autoscaler.latency import Within
 from autoscaler.law import AVAILABILITY, Terms
 from autoscaler.price import Price, price
+from controlplane.jobspec.objective import within as promised
 from controlplane.models import ServiceWindow, Workload
 from controlplane.queries.reports import sla
 from controlplane.queries.scheduling import policies, scaling
@@ -17,9 +19,9 @@ HOURS = 24.0
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """A latency (s), and what keeping it takes; price None: nothing is known of the requests yet."""
+    """A latency, and what keeping it takes; price None: nothing is known of the requests yet."""
 
-    p95_seconds: float
+    within: Within
     price: Price | None
     milli: int  # milli-GPU of one replica
 
@@ -30,7 +32,7 @@ class Costs:
 
 
 def costs(
-    w: Workload, at: float, p95_seconds: float | None = None, standby: int | None = None
+    w: Workload, at: float, asked: Within | None = None, standby: int | None = None
 ) -> tuple[Costs | None, Costs | None]:
     """What its objective costs, and what this latency would with so many on standby (None: as now). Five queries.
 
@@ -39,21 +41,22 @@ def costs(
     if w.kind != Kind.INFERENCE.value:
         return None, None
     objective = sla.objective(w.spec)
-    now = objective.get("p95_seconds")
+    now = promised(objective)
     state = scaling.remembered([w.pk]).get(str(w.pk))
     rates = _rates(w, at)
     settings = policies.scaling()
+    availability = objective.get("availability", AVAILABILITY)
     start = scaling.starts([w.pk]).get(str(w.pk)) or settings.start_seconds
 
-    def of(latency: float | None, standby: int) -> Costs | None:
+    def of(latency: Within | None, standby: int) -> Costs | None:
         if latency is None:
             return None
         constants = settings.constants(has_standby=standby > 0)
-        terms = Terms(latency, start, constants, objective.get("availability", AVAILABILITY))
+        terms = Terms(latency.seconds, start, constants, availability, latency.of)
         found = price(state.learned, rates, terms, w.workers_min, w.workers_max, standby) if state else None
         return Costs(latency, found, w.share_guarantee or w.gpus * WHOLE)
 
-    return of(now, w.standby), of(p95_seconds, w.standby if standby is None else standby)
+    return of(now, w.standby), of(asked, w.standby if standby is None else standby)
 
 
 def row(of: Costs | None) -> dict[str, Any] | None:
@@ -62,7 +65,8 @@ def row(of: Costs | None) -> dict[str, Any] | None:
         return None
     known = of.price
     return {
-        "p95_seconds": of.p95_seconds,
+        "p95_seconds": of.within.seconds,
+        "p95_of": of.within.of,
         "gpu_hours_a_day": None if of.gpu_hours is None else round(of.gpu_hours, 2),
         "replicas_mean": None if known is None else round(known.mean, 2),
         "replicas_most": None if known is None else known.most,

@@ -1,11 +1,13 @@
 """Services as their pages show them: replicas against load, decisions of the autoscaler, and its victims."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from controlplane.models import Event, Placement, ServiceWindow, Workload
+from controlplane.domain.reclaimprice import Price, price_of
+from controlplane.jobspec.quantities import iso
+from controlplane.models import Event, Placement, ServiceWindow, Team, Workload
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads.revisions import STAYING
 from scheduler.model.workload import ENDED, Kind
@@ -35,7 +37,8 @@ class Listed:
 class Window:
     """One minute of a service. rate is requests a second, p95 seconds; None = not known.
 
-    asleep: replicas on standby; lent: GPUs of these that gangs use. None for a service without standby.
+    asleep: replicas on standby; lent: GPUs of these that gangs use; lent_to: the same by the id of the gangs' team.
+    None for a service without standby, and the last for minutes of before it was kept.
     """
 
     start: float
@@ -47,6 +50,16 @@ class Window:
     over: int | None
     asleep: int | None = None
     lent: int | None = None
+    lent_to: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Borrower:
+    """A team whose gangs had lent GPUs; all that the viewer may not see are one, with no name."""
+
+    name: str
+    colour: int | None
+    gpus: tuple[int | None, ...]  # in each of the minutes; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,20 @@ class Taken:
     team: str
     name: str
     cycle: int | None
+    price: Price | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """As REST has it."""
+        return {
+            "at": iso(self.at),
+            "kind": self.kind,
+            "reason": self.reason,
+            "workload": None if self.victim is None else str(self.victim),
+            "team": self.team,
+            "name": self.name,
+            "cycle": self.cycle,
+            "reclaim_price": None if self.price is None else self.price.shown(),
+        }
 
 
 def services(at: float, names: Collection[str] | None) -> tuple[Listed, ...]:
@@ -89,8 +116,26 @@ def windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> tuple[Window, .
         "over",
         "asleep",
         "lent",
+        "lent_to",
     )
     return tuple(Window(*row) for row in mine.values_list(*columns))
+
+
+def borrowers(minutes: Sequence[Mapping[str, int] | None], visible: Collection[str] | None) -> tuple[Borrower, ...]:
+    """Whose trainings had the lent GPUs in these minutes, by name; teams that are not visible (None: all are) together,
+    last. One query, or none."""
+    ids = {team for lent_to in minutes for team in lent_to or ()}
+    if not ids:
+        return ()
+    rows = Team.objects.filter(pk__among=[int(one) for one in ids]).order_by("name").values_list("pk", "name", "colour")
+    known = {str(pk): (name, colour) for pk, name, colour in rows if visible is None or name in visible}
+    found = [Borrower(*known[team], _gpus(minutes, {team})) for team in known]
+    others = ids - known.keys()
+    return (*found, Borrower("", None, _gpus(minutes, others))) if others else tuple(found)
+
+
+def _gpus(minutes: Sequence[Mapping[str, int] | None], teams: Collection[str]) -> tuple[int | None, ...]:
+    return tuple(None if to is None else sum(n for team, n in to.items() if team in teams) for to in minutes)
 
 
 def has_windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> bool:
@@ -127,6 +172,7 @@ def _taken(event: Event, visible: Collection[str] | None) -> Taken:
         team=event.team,
         name=event.name if may_see else "",
         cycle=event.cycle,
+        price=price_of(event.kind, event.reason, event.data),
     )
 
 

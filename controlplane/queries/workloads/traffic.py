@@ -11,6 +11,7 @@ from uuid import UUID
 
 from autoscaler.law import State
 from controlplane.cluster import work as works
+from controlplane.jobspec.objective import within
 from controlplane.models import ClusterState, ServiceWindow, Workload
 from controlplane.queries.scheduling import rooms
 from controlplane.queries.scheduling.scaling import WINDOW_SECONDS, remembered
@@ -56,7 +57,7 @@ def _measured(
     uid: str, spec: Mapping[str, Any], since: float | None, rates: list[tuple[float, float]], state: State
 ) -> Service | None:
     learned, tried, limits = state.learned, state.tried, rooms.raised(spec["normalised"])
-    objective = (spec["normalised"].get("objective") or {}).get("p95_seconds")
+    objective = within(spec["normalised"].get("objective"))
     if learned.mean is None or not rates:
         return None
     course = Measured(uid, tuple(at for at, _ in rates), tuple(rate for _, rate in rates))

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from controlplane.domain.reclaimprice import price_of
 from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Event, Placement, Workload, loading
@@ -134,6 +135,7 @@ def event_row(event: Event) -> dict[str, Any]:
         "cluster_seconds": event.cluster_at,
         "workload": str(event.workload) if event.workload else None,
         **{name: getattr(event, name) for name in same},
+        "reclaim_price": None if (price := price_of(event.kind, event.reason, event.data)) is None else price.shown(),
     }
 
 

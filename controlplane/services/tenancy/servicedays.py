@@ -18,6 +18,7 @@ def note(*, stretch: Stretch, found: Tally, lease: HeldLease) -> bool:
     row = row or ServiceDay(workload=stretch.workload, day=stretch.day)
     row.until = stretch.until
     row.availability, row.p95_seconds = stretch.promise.availability, stretch.p95_seconds
+    row.p95_of = stretch.p95_of
     row.requests += found.requests
     row.over += found.over
     for standing, column in MINUTES.items():

@@ -13,7 +13,9 @@ from django.db import transaction
 from django.db.models import Count, F, Q, Sum
 from django.db.models.functions import Coalesce
 
+from autoscaler.latency import Within
 from controlplane.cluster.port import GpuUse, ServiceUse
+from controlplane.jobspec.objective import within
 from controlplane.lifecycle.state import RELEASED
 from controlplane.models import Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
 from controlplane.services.scheduling.leases import HeldLease
@@ -157,16 +159,16 @@ def _sample(at: float, intervals: Iterable[Interval]) -> None:
 # --- services ---------------------------------------------------------------------------------
 
 
-def serving() -> dict[str, float | None]:
-    """The services that hold capacity, the ones to ask metrics for, with the p95 seconds that each promises."""
+def serving() -> dict[str, Within | None]:
+    """The services that hold capacity, the ones to ask metrics for, with the p95 that each promises."""
     up = {"phase__in": ACTIVE | LEAVING, "kind": Kind.INFERENCE}
     rows = bulk.select(Workload, ("uid", "spec"), up, order=("seq",))
-    return {str(uid): (spec["normalised"].get("objective") or {}).get("p95_seconds") for uid, spec in rows}
+    return {str(uid): within(spec["normalised"].get("objective")) for uid, spec in rows}
 
 
 _WINDOW = (
     "workload", "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted", "asleep",
-    "lent",
+    "lent", "lent_to",
 )  # fmt: skip
 
 
@@ -191,10 +193,11 @@ def _windows(services: Sequence[ServiceUse]) -> None:
     bulk.insert(ServiceWindow, _WINDOW, rows, ignore=True)
 
 
-def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int | None]]:
-    """Of each service: replicas that serve, that are to, those on standby, and the GPUs of these that are lent.
+def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int | None, dict[str, int] | None]]:
+    """Of each service: replicas that serve, that are to, those on standby, the GPUs of these that are lent, and these
+    by the teams that have them.
 
-    The last two are None for one that keeps none. A query; one more if one of them does.
+    The last three are None for one that keeps none. A query; one more if one of them does.
     """
     up = Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED)
     running = Count("placements", filter=up & Q(placements__asleep_at=None))
@@ -206,16 +209,19 @@ def _replicas(uids: Sequence[UUID]) -> dict[str, tuple[int, int, int | None, int
     )
     lenders = {str(uid) for uid, _, _, awake, _ in found if awake is not None}
     lent = _lent(lenders) if lenders else {}
-    return {
-        str(uid): (n, wanted, *((None, None) if awake is None else (sleeping, lent.get(str(uid), 0))))
-        for uid, n, wanted, awake, sleeping in found
-    }
+    told: dict[str, tuple[int, int, int | None, int | None, dict[str, int] | None]] = {}
+    for uid, n, wanted, awake, sleeping in found:
+        to = lent.get(str(uid), {})
+        kept = (None, None, None) if awake is None else (sleeping, sum(to.values()), to)
+        told[str(uid)] = n, wanted, *kept
+    return told
 
 
-def _lent(lenders: Collection[str]) -> dict[str, int]:
-    """GPUs that gangs' workers have of these services' replicas, those that are leaving among them."""
-    gpus: dict[str, int] = {}
+def _lent(lenders: Collection[str]) -> dict[str, dict[str, int]]:
+    """GPUs that gangs' workers have of these services' replicas, those that are leaving included, by team."""
+    gpus: dict[str, dict[str, int]] = {}
     there = Placement.objects.filter(lender__among=lenders, bound_at__isnull=False).exclude(state=RELEASED)
-    for lender, devices in there.values_list("lender", "gpus"):
-        gpus[lender] = gpus.get(lender, 0) + len(devices)
+    for lender, devices, team in there.values_list("lender", "gpus", "workload__team_id"):
+        to = gpus.setdefault(lender, {})
+        to[str(team)] = to.get(str(team), 0) + len(devices)
     return gpus

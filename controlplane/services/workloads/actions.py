@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from autoscaler.latency import ANSWER
 from controlplane.cluster.port import Address, PodSpec, Split
 from controlplane.jobspec import members
 from controlplane.jobspec.podsets import role_ask
@@ -105,8 +106,11 @@ def _split(
     both = {revision, rollout["from"]} if rollout else {revision}
     before = next((number for number in both if number != told[1]), told[1])
     asked = spec.get("normalised") or {}
-    within = (asked.get("objective") or {}).get("p95_seconds")
-    split = Split(command.workload, name, team, told[1], before, told[2], within, bool(asked.get("gateway")))
+    promised = asked.get("objective") or {}
+    split = Split(
+        command.workload, name, team, told[1], before, told[2], promised.get("p95_seconds"),
+        bool(asked.get("gateway")), promised.get("of", ANSWER),
+    )  # fmt: skip
     return replace(command, split=split, is_stale=_is_of_another(command, phase, attempt))
 
 

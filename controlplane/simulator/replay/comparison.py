@@ -115,7 +115,7 @@ def _worst(courses: Sequence[Course]) -> float | None:
         p95 = None if course.tally is None else course.tally.p95_seconds
         if p95 is not None and course.job.service is not None:
             objective = course.job.service.objective
-            found.append((p95 / objective if objective else 0.0, p95))
+            found.append((p95 / objective.seconds if objective else 0.0, p95))
     return round(max(found)[1], 4) if found else None
 
 

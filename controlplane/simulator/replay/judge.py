@@ -155,7 +155,8 @@ class Judge:
         """
         if not self.service.is_scaled or (bounds.least == bounds.most and limits is None):
             return count, None
-        objective = None if self.service.objective is None else Objective(self.service.objective)
+        promise = self.service.objective
+        objective = None if promise is None else Objective(promise.seconds, of=promise.of)
         key, ready = self.service.rate.key, len(self._serving)
         state = self._remembered if limits is None else relearned(self._remembered, self._limit)
         start = START_MEDIAN[Kind.INFERENCE]
@@ -219,7 +220,7 @@ class Judge:
         seconds = until - since
         seen, ended = run.window(seconds), run.outcomes
         mine = ended.is_answered & (ended.ended >= since)
-        places = np.searchsorted(BOUNDS, ended.latency[mine])
+        places = np.searchsorted(BOUNDS, ended.promised[mine])
         counts = np.bincount(places, ended.count[mine], len(BOUNDS) + 1).astype(np.float64)
         tally = Tally(float(seen.requests), float(seen.over), counts)
         self._scrape = scrape(run, len(self._serving), seconds)
@@ -239,6 +240,7 @@ class Judge:
             arrived=times * last.scrape.arrived,
             answered_seconds=times * last.scrape.answered_seconds,
             counts=tuple(times * count for count in last.scrape.counts),
+            first=None if last.scrape.first is None else tuple(times * count for count in last.scrape.first),
             waiting=0,
         )
 

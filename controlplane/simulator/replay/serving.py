@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autoscaler.latency import Within
 from controlplane.cluster.serving.run import Replica, Setup
 from controlplane.cluster.serving.traffic import Drawn, Rate, Sizes, group
 from controlplane.cluster.work import Work
@@ -41,7 +42,7 @@ class Service:
     """The requests of one service and what one of its replicas does with them; wherever a replica is, it does the same.
 
     seconds: of a request of mean size. slots: requests, or batches, that a replica serves at once. batch, growth: see
-    Setup. objective: seconds within which a request is on time; None: any answer is. since: when its first replica
+    Setup. objective: within what a request is on time; None: any answer is. since: when its first replica
     ran, if that was before the replay. is_scaled: the autoscaler decides its replicas; else they are as recorded.
     measured_at: the limit of its replicas, milli-GPU, at which `seconds` holds, 0: a limit makes no difference; with
     another one a request takes (measured_at / limit) ** effect times as long. limits: the least and the most of it
@@ -54,7 +55,7 @@ class Service:
     batch: int = 1
     growth: float = 0.0
     sizes: Sizes = Sizes()
-    objective: float | None = None
+    objective: Within | None = None
     since: float | None = None
     is_scaled: bool = False
     measured_at: int = 0

@@ -225,7 +225,7 @@ def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
     replicas = body_of(api.viewer.get(f"/inferences/{chat.pk}/autoscaling"))
     nothing = dict.fromkeys(("sleep", "native", "standby", "raised_limit"))
     here = {"running": 0, "on_gpus": 0, "on_nodes": 0}
-    assert replicas == {"min": 1, "max": 4, "wanted": 1, "changes": [], **here, **nothing}
+    assert replicas == {"min": 1, "max": 4, "wanted": 1, "changes": [], "taken": [], **here, **nothing}
 
 
 def test_a_service_that_kubernetes_scales_tells_what_its_autoscaler_says(api: People) -> None:

@@ -189,6 +189,7 @@ def test_a_month_tells_how_a_team_kept_its_objectives(kept: People) -> None:
         "is_kept": False, "budget_left": -0.5, "met_minutes": 2880 - 350, "at_risk_minutes": 140,
         "violated_minutes": 200, "not_known_minutes": 10, "allocated_gpu_hours": 12.0,
         "worst_minute": "2026-01-31T00:10:00Z", "worst_minute_requests": 1000, "worst_minute_over_objective": 1800,
+        "p95_of": "answer",
     }  # fmt: skip
     (total,) = found["teams"]
     assert (total["team"], total["services"], total["services_kept"], total["services_known"]) == ("red", 1, 0, 1)

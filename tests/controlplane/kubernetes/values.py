@@ -67,6 +67,10 @@ VALUES: dict[str, Sequence[Any]] = {
     "rollout.steps": ([5, 25, 50], [1], list(range(1, 100, 5))),
     "rollout.step_minutes": (1, 10, 10_080),
     "p95_latency": ("1ms", "200ms", "1h"),
+    "p95_first_token": ("1ms", "500ms", "1h"),
+    "profile.service_time": ("1ms", "250ms"),
+    "profile.p95": ("250ms", "3h"),
+    "profile.slots": (1, 4096),
     "availability": (0.001, 99.9, 99.999),
     "window": ("1h", "28d"),
     "slots": (1, 8, 10_000),
@@ -127,6 +131,20 @@ def gangs(file: File, kind: Kind, number: int, draw: random.Random, wanted: str)
     names = ("ps", "e" * 40, "0-evaluator")
     for at, role in enumerate(file.get("roles", ())):
         role["name"] = names[at]
+
+
+def objectives(file: File, kind: Kind, number: int, draw: random.Random, wanted: str) -> None:
+    """One latency: of the answer, or of the first token."""
+    del kind, number
+    objective = file.get("objective")
+    if objective is None:
+        return
+    is_first = wanted == "objective.p95_first_token" or (
+        wanted != "objective.p95_latency" and "p95_first_token" in objective and draw.random() < 0.5
+    )
+    kept, other = ("p95_first_token", "p95_latency") if is_first else ("p95_latency", "p95_first_token")
+    objective.pop(other, None)
+    objective.setdefault(kept, "200ms")
 
 
 def rollouts(file: File, kind: Kind, number: int, draw: random.Random, wanted: str) -> None:
@@ -190,7 +208,7 @@ def places(file: File, kind: Kind, number: int, draw: random.Random, wanted: str
         topology["prefer"], topology["require"] = levels
 
 
-SETTLED = (head, volumes, secrets, gangs, rollouts, resources, labels, places)
+SETTLED = (head, volumes, secrets, gangs, objectives, rollouts, resources, labels, places)
 
 
 def _with(**fields: Any) -> Callable[[File], File]:

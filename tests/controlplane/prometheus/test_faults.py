@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.latency import Within
 from controlplane.cluster.port import GpuUse
 from controlplane.cluster.prometheus import connection
 from controlplane.cluster.prometheus.connection import Limits
@@ -38,7 +39,7 @@ def device(node: str = "a", gpu: str = "0") -> dict[str, str]:
 
 
 def all_of(metrics: PrometheusMetrics) -> list[tuple[Any, ...]]:
-    return [metrics.gpus(), metrics.training(["w"]), metrics.services({"w": 0.2}), metrics.pods(["w"])]
+    return [metrics.gpus(), metrics.training(["w"]), metrics.services({"w": Within(0.2)}), metrics.pods(["w"])]
 
 
 def is_nothing(metrics: PrometheusMetrics) -> bool:
@@ -200,7 +201,7 @@ def test_a_value_out_of_range_is_not_known(fake: FakePrometheus, metrics: Promet
     job = {"workload": "w", "attempt": "1"}
     fake.says("", [({**device(), **job, "pod": "w-1-0", "response_code": "200", "le": "+Inf"}, value)])
     assert metrics.gpus() == ()
-    assert metrics.services({"w": 0.2}) == ()
+    assert metrics.services({"w": Within(0.2)}) == ()
     (use,) = metrics.training(["w"])
     known = (use.step, use.step_seconds, use.samples_per_second, use.data_wait_ratio, use.sync_ratio)
     assert known == (None, None, None, None, None)
@@ -242,7 +243,7 @@ def test_others_rows_are_not_taken_for_those_asked_for(fake: FakePrometheus, met
     fake.says("", [({"workload": "other", "attempt": "1", "response_code": "200", "le": "+Inf", "pod": "x"}, "1")])
     assert metrics.training(["w"]) == ()
     assert metrics.checkpoints(["w"]) == ()
-    assert metrics.services({"w": 0.2}) == ()
+    assert metrics.services({"w": Within(0.2)}) == ()
     assert metrics.pods(["w"]) == ()
 
 
@@ -250,7 +251,7 @@ def test_others_rows_are_not_taken_for_those_asked_for(fake: FakePrometheus, met
 def test_an_id_that_is_none_goes_into_no_query(fake: FakePrometheus, metrics: PrometheusMetrics, uid: str) -> None:
     assert metrics.training([uid]) == ()
     assert metrics.checkpoints([uid]) == ()
-    assert metrics.services({uid: 0.2}) == ()
+    assert metrics.services({uid: Within(0.2)}) == ()
     assert metrics.pods([uid]) == ()
     assert fake.asked == []
 

@@ -7,6 +7,7 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoscaler.latency import Within
 from autoscaler.observed import Learned
 from controlplane.cluster.port import NodeUse, PodUse, Saved, ServiceUse, TrainingUse, WorkerUse
 from controlplane.cluster.prometheus import connection, histogram, queries
@@ -44,13 +45,13 @@ def test_a_service_is_told_with_what_was_slower_than_its_objective(
     fake.says("_bucket", buckets(("100", "300"), ("250", "540"), ("500", "600"), ("+Inf", "600")))
     fake.says("queue", [({"workload": "w"}, "3")])
     # 175 ms is half-way from 100 to 250 ms: 420 of 600 within. p95: 570 of 600 lies half-way from 250 to 500 ms.
-    assert metrics.services({"w": 0.175}) == (ServiceUse("w", NOW + 0.5, 60.0, 10.0, 0.375, 180, 600, 3),)
+    assert metrics.services({"w": Within(0.175)}) == (ServiceUse("w", NOW + 0.5, 60.0, 10.0, 0.375, 180, 600, 3),)
 
 
 def test_failures_count_as_slow_and_not_as_latency(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     fake.says("istio_requests_total", requests(("200", "90"), ("503", "8"), ("0", "2")))
     fake.says("_bucket", buckets(("100", "90"), ("+Inf", "90")))
-    (use,) = metrics.services({"w": 0.2})
+    (use,) = metrics.services({"w": Within(0.2)})
     assert (use.requests, use.over_objective) == (100, 10)
     assert use.p95_seconds == pytest.approx(0.095)
 
@@ -59,13 +60,13 @@ def test_a_service_that_only_fails_is_all_over_and_has_no_latency(
     fake: FakePrometheus, metrics: PrometheusMetrics
 ) -> None:
     fake.says("istio_requests_total", requests(("500", "120.4")))
-    (use,) = metrics.services({"w": 0.2})
+    (use,) = metrics.services({"w": Within(0.2)})
     assert (use.requests, use.over_objective, use.p95_seconds, use.queue) == (120, 120, None, None)
 
 
 def test_without_buckets_it_is_not_known_how_many_were_slow(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     fake.says("istio_requests_total", requests(("200", "100")))
-    (use,) = metrics.services({"w": 0.2})
+    (use,) = metrics.services({"w": Within(0.2)})
     assert (use.requests, use.over_objective, use.p95_seconds) == (100, None, None)
 
 
@@ -78,12 +79,12 @@ def test_without_an_objective_only_failures_are_over(fake: FakePrometheus, metri
 
 def test_a_service_in_one_of_two_unknown_numbers_is_not_known(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     fake.says("istio_requests_total", requests(("200", "100"), ("500", "NaN")) + requests(("200", "5"), uid="v"))
-    assert [use.workload for use in metrics.services({"v": 0.2, "w": 0.2})] == ["v"]
+    assert [use.workload for use in metrics.services({"v": Within(0.2), "w": Within(0.2)})] == ["v"]
 
 
 def test_all_queries_of_a_service_are_about_one_moment(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     fake.says("istio_requests_total", requests(("200", "100")))
-    metrics.services({"w": 0.2})
+    metrics.services({"w": Within(0.2)})
     assert [asked.get("time") for asked in fake.asked] == [None, f"{NOW:.3f}", f"{NOW:.3f}"]
 
 
@@ -266,7 +267,8 @@ def test_the_address_of_the_settings_is_asked(fake: FakePrometheus) -> None:
 def test_where_nobody_measures_nothing_is_known() -> None:
     nobody = Unmeasured()
     assert (nobody.checkpoints(["w"]), nobody.workers(["w"]), nobody.nodes()) == ((), (), ())
-    assert (nobody.gpus(), nobody.training(["w"]), nobody.services({"w": 1.0}), nobody.pods(["w"])) == ((), (), (), ())
+    assert (nobody.gpus(), nobody.training(["w"]), nobody.pods(["w"])) == ((), (), ())
+    assert nobody.services({"w": Within(1.0)}) == ()
 
 
 @pytest.mark.parametrize("query", queries.TABLE, ids=lambda query: query.name)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.bounds import Bounds
+from autoscaler.latency import Within
 from autoscaler.settings import Settings as Scaling
 from controlplane.cluster.serving.traffic import Rate, Sizes
 from controlplane.simulator.replay.comparison import Figures, compare
@@ -19,9 +20,9 @@ from tests.controlplane.simulator.test_playback import episode
 
 DAY = 86_400.0
 STEADY = Rate("steady", 20.0, amplitude=0.0, burst_part=0.0, noise=0.0)
-ONE = Service(STEADY, seconds=0.05, slots=4, objective=0.25)  # a replica does 80 requests/s
+ONE = Service(STEADY, seconds=0.05, slots=4, objective=Within(0.25))  # a replica does 80 requests/s
 WAVES = Rate("waves", 160.0, amplitude=0.6, period=4 * 3600.0, burst=1.8, burst_part=0.03, peak=1.0)
-BUSY = Service(WAVES, 0.05, 4, sizes=Sizes("lognormal", 0.7), objective=0.25, is_scaled=True)
+BUSY = Service(WAVES, 0.05, 4, sizes=Sizes("lognormal", 0.7), objective=Within(0.25), is_scaled=True)
 
 
 def counted(service: Service, hours: float, numbers: list[int] | None = None) -> tuple[Judge, list[int]]:
@@ -146,8 +147,8 @@ SHARED = """
 # 50 requests a second of 0.1 s, four at once, on its guarantee of 0.3: with one replica it cannot keep up, with twice
 # the limit it can.
 GROWING = Service(
-    replace(STEADY, base=50.0), seconds=0.1, slots=4, objective=0.5, since=100.0, is_scaled=True, measured_at=300,
-    limits=(300, 900),
+    replace(STEADY, base=50.0), seconds=0.1, slots=4, objective=Within(0.5), since=100.0, is_scaled=True,
+    measured_at=300, limits=(300, 900),
 )  # fmt: skip
 
 
