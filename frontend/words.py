@@ -6,7 +6,6 @@ from typing import Any
 
 from autoscaler.latency import FIRST_TOKEN
 from autoscaler.sla import Standing
-from controlplane.domain.holds import Hold
 from controlplane.domain.reclaimprice import price_of
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ENDED, LEAVING, WAITING, Level, Phase
@@ -274,16 +273,6 @@ def asks(values: Mapping[str, Any]) -> str:
     if level is not None and Level(level) is not Level.CLUSTER and (workers > 1 or values.get("roles")):
         sentence += f", one {Level(level).name.lower() if level else 'NVLink domain'}"
     return sentence
-
-
-# How a worker's hold on a GPU reads; the second is what that is.
-HOLDS = {
-    Hold.WHOLE: ("whole GPU", "Nobody else computes on it."),
-    Hold.SHARE: ("share", "A part of the GPU: it always gets its guarantee, and may use up to its limit."),
-    Hold.STANDBY: ("on standby", "A replica that is loaded and serves no request until it wakes."),
-    Hold.LENT: ("on a lent GPU", "A training's worker on the GPU of a replica on standby, until that wakes."),
-    Hold.HARVEST: ("harvest", "A training's worker in the time that the shares leave; nothing is guaranteed to it."),
-}
 
 
 def plural(number: int, word: str) -> str:

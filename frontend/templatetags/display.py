@@ -50,10 +50,20 @@ def guarantees(row: Backend) -> str:
     return "holds " + ", ".join(one.value for one in Guarantee if one in row.guarantees)
 
 
+# How a worker's hold on a GPU reads; the second is what that is.
+HOLDS = {
+    Hold.WHOLE: ("whole GPU", "Nobody else computes on it."),
+    Hold.SHARE: ("share", "A part of the GPU: it always gets its guarantee, and may use up to its limit."),
+    Hold.STANDBY: ("on standby", "A replica that is loaded and serves no request until it wakes."),
+    Hold.LENT: ("on a lent GPU", "A training's worker on the GPU of a replica on standby, until that wakes."),
+    Hold.HARVEST: ("harvest", "A training's worker in the time that the shares leave; nothing is guaranteed to it."),
+}
+
+
 @register.filter
 def hold(name: str) -> tuple[str, str]:
     """By what a worker is on a GPU, in words, and what that is."""
-    return words.HOLDS[Hold(name)]
+    return HOLDS[Hold(name)]
 
 
 @register.filter

@@ -74,6 +74,7 @@ class _Seat:
     lender: str
     is_leaving: bool
     runs: bool
+    own_duty: float | None  # 0..1, of the device that it shares
     workload: Mapping[str, Any]
 
 
@@ -121,7 +122,19 @@ _OF_WORKLOAD = (
     "workload__name", "workload__kind", "workload__share_limit", "workload__gpu_memory", "workload__roles",
     "workload__team__name", "workload__team__colour",
 )  # fmt: skip
-_PLACE = ("workload_id", "attempt", "rank", "node", "gpus", "milli", "state", "asleep_at", "lender", "pod_phase")
+_PLACE = (
+    "workload_id",
+    "attempt",
+    "rank",
+    "node",
+    "gpus",
+    "milli",
+    "state",
+    "asleep_at",
+    "lender",
+    "pod_phase",
+    "own_duty",
+)
 
 
 def _seats(nodes: Sequence[str]) -> dict[Key, list[_Seat]]:
@@ -129,11 +142,13 @@ def _seats(nodes: Sequence[str]) -> dict[Key, list[_Seat]]:
     live = Placement.objects.filter(node__among=nodes, state__in=HELD).order_by("id")
     found: dict[Key, list[_Seat]] = defaultdict(list)
     columns = (*_PLACE, *_OF_WORKLOAD)
-    for uid, attempt, rank, node, gpus, milli, state, asleep_at, lender, phase, *more in live.values_list(*columns):
+    for uid, attempt, rank, node, gpus, milli, state, asleep_at, lender, phase, own, *more in live.values_list(
+        *columns
+    ):
         for index in gpus:
             seat = _Seat(
                 uid, attempt, rank, milli // len(gpus), asleep_at is not None, lender, state == PlacementState.LEAVING,
-                phase == PodPhase.RUNNING.value, dict(zip(_OF_WORKLOAD, more, strict=True)),
+                phase == PodPhase.RUNNING.value, own, dict(zip(_OF_WORKLOAD, more, strict=True)),
             )  # fmt: skip
             found[node, index].append(seat)
     return found
@@ -165,7 +180,7 @@ def _entry(
         guarantee=seat.guarantee,
         limit=limit,
         memory=memory,
-        duty=gpu.duty if is_alone else None,
+        duty=gpu.duty if is_alone else seat.own_duty if seat.runs else None,
         memory_used=gpu.memory_used if is_alone else None,
         is_leaving=seat.is_leaving,
     )
