@@ -59,7 +59,7 @@ def _notebook_proxy() -> str:
         for name, value in (("WEFT_NOTEBOOK_URL", settings.NOTEBOOK_URL), ("WEFT_URL", settings.PUBLIC_URL)):
             if not value:
                 raise CommandError(f"WEFT_NOTEBOOK_PROXY_IMAGE needs {name}: where browsers reach it, https://HOST.")
-    return settings.NOTEBOOK_PROXY_IMAGE
+    return str(settings.NOTEBOOK_PROXY_IMAGE)
 
 
 def _authority() -> str:

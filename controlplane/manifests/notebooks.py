@@ -112,7 +112,7 @@ def _network(site: Site) -> Json:
     gateways = {"namespaceSelector": {"matchLabels": {GATEWAYS: "true"}}}
     system = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
     dns = {**system, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
-    databases: list[Json] = [{"podSelector": {}}, *({"ipBlock": {"cidr": cidr}} for cidr in site.database)]
+    databases: list[Json] = [{"podSelector": {}}, *[_block(cidr) for cidr in site.database]]
     return {
         "podSelector": {"matchLabels": {NAME: NOTEBOOKS}},
         "policyTypes": ["Ingress", "Egress"],
@@ -123,6 +123,10 @@ def _network(site: Site) -> Json:
             {"to": [dns], "ports": [{"protocol": one, "port": DNS_PORT} for one in ("UDP", "TCP")]},
         ],
     }
+
+
+def _block(cidr: str) -> Json:
+    return {"ipBlock": {"cidr": cidr}}
 
 
 def _tcp(port: int) -> Json:
