@@ -270,6 +270,7 @@ SIMULATED_STORE = Path(env.str("WEFT_SIMULATED_STORE", str(DATA_DIR / "cluster.s
 NAMESPACE_PREFIX = env.str("WEFT_NAMESPACE_PREFIX", "weft-")
 PLACEHOLDER_IMAGE = env("WEFT_PLACEHOLDER_IMAGE", default="busybox:1.36")  # has a shell; holds devices for shares
 ACTIVATOR_IMAGE = env.str("WEFT_ACTIVATOR_IMAGE", "")  # Weft's own: then `manifests` has the queue before services
+NOTEBOOK_PROXY_IMAGE = env.str("WEFT_NOTEBOOK_PROXY_IMAGE", "")  # Weft's own: then `manifests` has their proxy
 ACTIVATORS = tuple(env.list("WEFT_ACTIVATORS", default=[]))  # host:port of their admin ports (docs/activator.md)
 DRA = env.bool("WEFT_DRA", False)  # a DRA driver offers parts of GPUs: the scheduler's account may make claims
 ISTIO = env.bool("WEFT_ISTIO", False)  # Istio is there: it splits requests of services without our queue

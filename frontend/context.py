@@ -100,6 +100,7 @@ class Page:
         machines = [
             Link("Map", reverse("frontend:map"), "map", "m"),
             Link("Nodes", reverse("frontend:nodes"), "nodes", "n"),
+            Link("GPU ledger", reverse("frontend:gpus"), "gpus", "l"),
         ]
         teams = [
             Link("Teams & quotas", reverse("frontend:teams"), "teams", "t"),

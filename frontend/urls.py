@@ -79,6 +79,7 @@ urlpatterns = [
     path("queue/apply", queue_dry_run.apply, name="queue_apply"),
     path("map/", cluster.overview, name="map"),
     path("nodes/", nodes.index, name="nodes"),
+    path("gpus/", nodes.gpus, name="gpus"),
     path("nodes/<str:name>/", nodes.detail, name="node"),
     path("nodes/<str:name>/<slug:verb>", nodes.act, name="node_act"),
     path("notebooks/", notebooks.index, name="notebooks"),

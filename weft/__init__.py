@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         WaitTimeout,
         WeftError,
     )
+    from weft.ledger import Gpu
     from weft.reporter import report
     from weft.transport import Retries
 
@@ -53,6 +54,7 @@ __all__ = [
     "Event",
     "Explanation",
     "FieldError",
+    "Gpu",
     "LogLine",
     "Logs",
     "Me",
@@ -107,6 +109,7 @@ _WHERE = {
         "WaitTimeout",
         "WeftError",
     ),
+    "ledger": ("Gpu",),
     "reporter": ("report",),
     "transport": ("Retries",),
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.answers import Budget, Json, Node, NodePool, PriorityClass, Quota, Team, TeamShare
 from weft.connection import Connection, part, the_object, the_text
+from weft.ledger import Gpu
 
 
 class ClusterClient(Connection):
@@ -16,6 +17,11 @@ class ClusterClient(Connection):
     def node(self, name: str) -> Node:
         """Return one machine."""
         return Node.of(self._transport.get(f"/nodes/{part(name)}"))
+
+    def gpus(self, *, pool: str = "", node: str = "", shared: bool = False) -> Iterator[Gpu]:
+        """Yield the GPUs with who holds what of each; shared: only those of which a worker has less than all."""
+        asked = {"pool": pool, "node": node} | ({"shared": "true"} if shared else {})
+        return self._pages("/gpus", asked, Gpu)
 
     def slow_workers(self, name: str) -> Json:
         """Return in which trainings a worker on a machine was named as slow: {node, trainings}."""

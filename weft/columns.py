@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.answers import Json, Node, Workload
-from weft.output import Column, clock, gpus, measured, since, span
+from weft.ledger import Gpu
+from weft.output import Column, clock, gpus, measured, memory, since, span
 
 Table = tuple[Column, ...]
 
@@ -33,6 +34,14 @@ class ServiceRow:
     def name(self) -> str:
         """What the row is about."""
         return f"{self.document.get('team')}/{self.document.get('service')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One line of the ledger: a GPU, and one worker on it; empty where it is free."""
+
+    gpu: Gpu
+    tenant: Json
 
 
 def workloads(now: str | None) -> Table:
@@ -84,6 +93,22 @@ NODES: Table = (
     Column("UNHEALTHY", lambda n: _unhealthy(n), wide=True),
     Column("ENFORCED BY", lambda n: n.enforced_by or "-", wide=True),
     Column("GUARANTEES", lambda n: _guarantees(n), wide=True),
+)
+LEDGER: Table = (
+    Column("GPU", lambda h: h.gpu.name),
+    Column("POOL", lambda h: h.gpu.pool, wide=True),
+    Column("MODEL", lambda h: h.gpu.gpu_model or "-", wide=True),
+    Column("HELD BY", lambda h: _holder(h)),
+    Column("AS", lambda h: _hold(h.tenant)),
+    Column("GUARANTEED", lambda h: gpus(h.tenant.get("milli")), right=True),
+    Column("LIMIT", lambda h: gpus(h.tenant.get("may_use_milli")), right=True),
+    Column("MEMORY", lambda h: memory(h.tenant.get("may_use_memory_mib")), right=True),
+    Column("ITS USE", lambda h: _ratio(h.tenant.get("measured_duty"), 0), right=True),
+    Column("ITS MEMORY USED", lambda h: memory(h.tenant.get("measured_memory_mib")), wide=True, right=True),
+    Column("GPU'S USE", lambda h: _ratio(h.gpu.duty, 0), right=True),
+    Column("GPU'S MEMORY USED", lambda h: memory(h.gpu.memory_used_mib), wide=True, right=True),
+    Column("NEIGHBOURS", lambda h: str(h.gpu.neighbours), right=True),
+    Column("ENFORCED BY", lambda h: h.gpu.enforced_by or "-"),
 )
 POOLS: Table = (
     Column("NAME", lambda p: p.name),
@@ -226,6 +251,17 @@ def _guarantees(of: Any) -> str:
     """What holds of a share there, with a mark where nothing of it was seen on a GPU."""
     held = ",".join(of.guarantees)
     return f"{held}{'' if of.verified else ' (not verified)'}" if held else "-"
+
+
+def _holder(held: Held) -> str:
+    """Team and name; of other teams' workloads the team alone."""
+    if not held.tenant:
+        return "free" if held.gpu.healthy else "unhealthy"
+    return f"{held.tenant.get('team')}/{held.tenant.get('name') or '-'}"
+
+
+def _hold(tenant: Json) -> str:
+    return f"{tenant.get('hold', '-')}{',leaving' if tenant.get('is_leaving') else ''}"
 
 
 def _unhealthy(node: Node) -> str:

@@ -158,6 +158,13 @@ def size(worker: Mapping[str, Any]) -> str:
     return f"{cpu / 1000:g} {'core' if cpu == 1000 else 'cores'} and {memory}"
 
 
+def memory(mib: int | None) -> str:
+    """Return MiB in the larger unit: 80 GiB; - is not known."""
+    if mib is None:
+        return "-"
+    return f"{mib / 1024:.1f}".removesuffix(".0") + " GiB" if mib >= 1024 else f"{mib} MiB"
+
+
 def measured(milli: int | None) -> str:
     """Return measured milli-GPU as GPUs, to the tenth that a measurement is good for."""
     return "-" if milli is None else f"{milli / 1000:.1f}"

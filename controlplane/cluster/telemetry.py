@@ -141,9 +141,12 @@ def revisions(world: World, workloads: Iterable[str]) -> tuple[RevisionUse, ...]
 
 
 def pods(world: World, workloads: Sequence[str]) -> tuple[PodUse, ...]:
-    """What these workloads' running pods use. As with DCGM, the duty of a part of a device is not known."""
+    """What these workloads' running pods use. As with DCGM, the duty of a part of a device is not known by itself.
+
+    Where something holds shares to their parts, it tells what each pod computes on the device.
+    """
     wanted = set(workloads)
-    loads = {uid: _service_duty(world, uid) for uid in _serving(world) if uid in wanted}
+    loads = {uid: _service_duty(world, uid) for uid in _serving(world)}
     computing: dict[tuple[str, int], float] = {}
     out = []
     for pod in world.pods.values():
@@ -154,10 +157,20 @@ def pods(world: World, workloads: Sequence[str]) -> tuple[PodUse, ...]:
             memory = round(MEMORY_PART * pod.memory)
             out.append(
                 PodUse(
-                    pod.workload, pod.attempt, pod.rank, round(duty, 4) if is_whole else None, cpu, memory, throttled
+                    pod.workload, pod.attempt, pod.rank, round(duty, 4) if is_whole else None, cpu, memory, throttled,
+                    None if is_whole else _own_duty(world, pod, loads, computing),
                 )
-            )
+            )  # fmt: skip
     return tuple(out)
+
+
+def _own_duty(world: World, pod: Pod, loads: dict[str, float], computing: dict[tuple[str, int], float]) -> float | None:
+    """Of the device that it shares, rounded down: the parts of a device's pods are no more than the device's duty."""
+    if not pod.gpus or not world.machines[pod.node].node.enforces_limits:
+        return None
+    together = sum(_duty(world, one, loads, computing) for one in world.running_on(pod.node, pod.gpus[0]))
+    own = _duty(world, pod, loads, computing) / max(1.0, together)
+    return math.floor(own * 10_000) / 10_000
 
 
 def _cpu(world: World, pod: Pod, duty: float) -> tuple[int, float]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.conf import settings
 
 from autoscaler.standings import tally
-from controlplane.cluster.port import GpuUse
+from controlplane.cluster.port import GpuUse, pod_name
 from controlplane.domain.retention import SAMPLES
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -35,10 +35,12 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     uses = samples.numbered(wiring.metrics.gpus())
     clusters.measure(uses)
     notebooks = idle.watched()
-    pods = wiring.metrics.pods([str(notebook.uid) for notebook in notebooks])
+    asked = dict.fromkeys([*(str(notebook.uid) for notebook in notebooks), *samples.sharers()])
+    pods = wiring.metrics.pods(list(asked))
+    own = {pod_name(pod.workload, pod.attempt, pod.rank): pod.own_duty for pod in pods if pod.own_duty is not None}
     checkpoints.note(found=wiring.metrics.checkpoints(checkpoints.watched()), lease=lease)
     hours = {row.pk: row.used_hours for row in shares.budgets(to)}
-    count = usage.account(to=to, lease=lease, uses=uses, services=services, budget_hours=hours)
+    count = usage.account(to=to, lease=lease, uses=uses, services=services, budget_hours=hours, own=own)
     idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
     _note_steps(wiring, to, uses, lease)
     if to - wiring.kept.get("days_noted_at", -NOTE_SECONDS) >= NOTE_SECONDS and not _note_days(to, lease):

@@ -18,6 +18,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--team", action="append", help="only this team (repeat for several); all if absent")
     parser.add_argument("--egress", action="append", default=[], metavar="CIDR", help="private network pods may reach")
     parser.add_argument("--no-egress", action="append", default=[], metavar="CIDR", help="public one they may not")
+    parser.add_argument(
+        "--database",
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="network of the database, for the notebooks' proxy",
+    )
     parser.add_argument("--service-monitors", action="store_true", help="services have ServiceMonitors made for them")
     parser.add_argument("--fence-gpus", action="store_true", help="ResourceQuota on GPUs; see docs/kubernetes.md")
 
@@ -39,7 +46,20 @@ def site(options: dict[str, Any]) -> Site:
         has_admission=settings.ADMISSION,
         admission_ca=_authority(),
         activator_image=settings.ACTIVATOR_IMAGE,
+        notebook_proxy_image=_notebook_proxy(),
+        url=settings.PUBLIC_URL,
+        notebook_url=settings.NOTEBOOK_URL,
+        database=tuple(options["database"]),
     )
+
+
+def _notebook_proxy() -> str:
+    """The image of the notebooks' proxy. Raises CommandError where it is not known by which address it is reached."""
+    if settings.NOTEBOOK_PROXY_IMAGE:
+        for name, value in (("WEFT_NOTEBOOK_URL", settings.NOTEBOOK_URL), ("WEFT_URL", settings.PUBLIC_URL)):
+            if not value:
+                raise CommandError(f"WEFT_NOTEBOOK_PROXY_IMAGE needs {name}: where browsers reach it, https://HOST.")
+    return str(settings.NOTEBOOK_PROXY_IMAGE)
 
 
 def _authority() -> str:

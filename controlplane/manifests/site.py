@@ -16,6 +16,7 @@ SCHEDULER, READER, PROVISIONER = "weft-scheduler", "weft-reader", "weft-provisio
 ADMISSION = "weft-admission"  # the account of the admission server, and its Service
 METRICS = "weft-metrics"  # the Service of the external metrics server
 ACTIVATOR, ACTIVATOR_SWITCH = "weft-activator", "weft-activator-switch"  # accounts and Deployments
+NOTEBOOKS = "weft-notebooks"  # of the notebooks' proxy: account, Deployment, Service, and the Secret that it reads
 RESTRICTED, BASELINE = "restricted", "baseline"
 FIELD_MANAGER = "weft"
 
@@ -41,6 +42,10 @@ class Site:
     admission_ca: str = ""  # what signed its certificate, base64 of PEM; empty: something else puts it in
     admission_url: str = ""  # where it is, if not behind its Service
     activator_image: str = ""  # Weft's own, for the queue in front of services; empty: there is none
+    notebook_proxy_image: str = ""  # Weft's own, for the notebooks' proxy; empty: there is none
+    url: str = ""  # where people reach Weft's pages, and
+    notebook_url: str = ""  # the notebooks' proxy
+    database: tuple[str, ...] = ()  # networks in which the proxy's database is, if it is not a pod beside it
 
     def user(self, account: str) -> str:
         """The name by which the API server knows one of our accounts."""

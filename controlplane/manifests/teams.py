@@ -1,7 +1,7 @@
 """A team's namespace and the fences around it."""
 
 from controlplane.cluster.kubernetes import names
-from controlplane.manifests import activator
+from controlplane.manifests import activator, notebooks
 from controlplane.manifests.site import (
     ACTIVATOR_SWITCH,
     ADMISSION,
@@ -72,6 +72,7 @@ def _networks(site: Site, namespace: str) -> list[Json]:
         _network("dns", namespace, {"egress": [{"to": [dns], "ports": ports}]}),
         _network("internet", namespace, {"egress": [{"to": [*internet, *named]}]}),
         *([_queue(site, namespace)] if site.activator_image else []),
+        *([notebooks.entrance(site, namespace)] if site.notebook_proxy_image else []),
     ]
 
 

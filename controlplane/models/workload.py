@@ -196,6 +196,10 @@ class Placement(models.Model):
         help_text="Where those of a replica on standby are: empty (its GPU), ToHost, Host, ToDevice or Fixed",
     )
     weights_at = models.FloatField(null=True, help_text="When they were last told to move; null: never")
+    own_duty = models.FloatField(
+        null=True,
+        help_text="Of the shared device's time, 0..1, in which its own kernels ran, as told last; null: not told",
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "attempt", "rank"], name="one_placement_per_worker")]

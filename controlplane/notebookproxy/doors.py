@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Protocol
 
+from controlplane.domain import addresses
 from controlplane.queries.accounts.visiting import Seat
 
 _FIX = "Write an object of host:port by notebook."
@@ -21,6 +22,21 @@ class Doors(Protocol):
 
     def close(self) -> None:
         """Look no longer."""
+
+
+class ServiceDoors:
+    """By the name of the notebook's own Service in the cluster's DNS: nothing is asked of Kubernetes."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def address(self, seat: Seat) -> str | None:
+        """Its Service's, whether anything answers there or not."""
+        service = addresses.service(str(seat.notebook), seat.name)
+        return f"{service}.{addresses.namespace(seat.team, self._prefix)}.svc:{seat.port}"
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class FileDoors:

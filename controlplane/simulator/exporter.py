@@ -44,6 +44,7 @@ class Exporter:
         pods = {(use.workload, use.attempt, use.rank): use for use in self._cluster.pods(uids)}
         yield from self._devices([pod for pod in running if _has_whole_devices(pods, pod)])
         yield from self._containers(pods.values(), now - since)
+        yield self._parts(pods.values())
         live = {(pod.workload, pod.attempt) for pod in running}
         jobs = [use for use in self._cluster.training(uids) if (use.workload, use.attempt) in live]
         yield from self._programs(jobs, self._cluster.workers(uids), now - since)
@@ -62,6 +63,14 @@ class Exporter:
             duty.add_metric(labels, 100 * use.duty)
             memory.add_metric(labels, use.memory)
         yield from (duty, memory)
+
+    def _parts(self, pods: Iterable[PodUse]) -> Metric:
+        """As what holds shares to their parts, where it tells."""
+        told = GaugeMetricFamily("weft_gpu_share_duty", "Of a shared GPU, by the pod's own kernels.", labels=("pod",))
+        for use in pods:
+            if use.own_duty is not None:
+                told.add_metric((f"{use.workload}-{use.attempt}-{use.rank}",), use.own_duty)
+        return told
 
     def _containers(self, pods: Iterable[PodUse], seconds: float) -> Iterator[Metric]:
         """As cAdvisor."""

@@ -27,7 +27,7 @@ from controlplane.testbed.prometheus import find_prometheus
 from controlplane.testbed.redis import find_redis
 
 FILE = ROOT / "docker-compose.yml"
-OURS = ("install", "web", "worker", "beat")
+OURS = ("install", "web", "worker", "beat", "notebooks")
 # For tests, in which processes are killed and not the machine: what was committed stays. Benchmarks have Postgres as it
 # comes.
 KILLED_ONLY = {"fsync": "off"}
@@ -115,7 +115,7 @@ class Installation:
 
     def end(self) -> None:
         """End all, servers last."""
-        order = ("web", "beat", "worker", "prometheus", "redis", "postgres")
+        order = ("notebooks", "web", "beat", "worker", "prometheus", "redis", "postgres")
         for name in sorted(self._running, key=lambda name: order.index(name.partition("-")[0])):
             end(self._running[name], self.parts[name].stop)
 
@@ -126,18 +126,19 @@ def prepared(
     variables: Mapping[str, str] = {},
     extra: Mapping[str, str] = {},
     database_options: Mapping[str, str] = {},
+    profiles: Collection[str] = (),
 ) -> Iterator[Installation]:
     """The compose file's parts, servers running and `install` not yet run. Raises MissingError.
 
     variables: those of an .env file; extra: what an override file adds to the environment of our own services;
-    database_options: Postgres' own that are not as they come.
+    database_options: Postgres' own that are not as they come; profiles: of services that are not always there.
     """
     find_redis(), find_prometheus()  # before anything starts
     with postgres.prepared(database_options) as server:
-        ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2")}
+        ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2", "notebooks")}
         database = f"{server.url.rpartition('/')[0]}/weft"
         _secrets(folder / "secrets", database, ports["redis"])
-        parts = _parts(folder, ports, variables)
+        parts = _parts(folder, ports, variables, profiles)
         for name, part in parts.items():
             if name.partition("-")[0] in OURS:
                 parts[name] = replace(part, env={**part.env, **extra})
@@ -188,10 +189,12 @@ def image_environment() -> dict[str, str]:
     return {name: value for name, value in pairs if name != "PATH"}
 
 
-def _parts(folder: Path, ports: Mapping[str, int], variables: Mapping[str, str]) -> dict[str, Part]:
+def _parts(
+    folder: Path, ports: Mapping[str, int], variables: Mapping[str, str], profiles: Collection[str]
+) -> dict[str, Part]:
     parts: dict[str, Part] = {}
     for service, said in services(variables).items():
-        if service == "postgres":
+        if service == "postgres" or not set(said.get("profiles", profiles)) <= set(profiles):
             continue
         count = said.get("deploy", {}).get("replicas", 1)
         for number in range(1, count + 1):
@@ -231,7 +234,12 @@ def _replacing(name: str, folder: Path, ports: Mapping[str, int]) -> Callable[[s
         "/var/lib/weft": f"{folder}/home",
         "/etc/prometheus/": f"{folder}/prometheus/",
     }
-    whole = {"8000": str(ports["web"]), "9100": str(ports.get(name, 0)), "--storage.tsdb.path=/prometheus": ""}
+    whole = {
+        "8000": str(ports["web"]),
+        "8010": str(ports["notebooks"]),
+        "9100": str(ports.get(name, 0)),
+        "--storage.tsdb.path=/prometheus": "",
+    }
     whole["--storage.tsdb.path=/prometheus"] = f"--storage.tsdb.path={folder}/prometheus/data"
 
     def here(text: str) -> str:

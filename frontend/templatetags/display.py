@@ -15,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from autoscaler.sla import Standing
+from controlplane.domain.holds import Hold
 from controlplane.queries.audit import retention
 from frontend import drawing, lab, trainingwords, words
 from gpushare.backends.catalogue import BACKENDS, Backend, Guarantee
@@ -47,6 +48,22 @@ def backend(name: str) -> Backend:
 def guarantees(row: Backend) -> str:
     """What it holds of a share, in words."""
     return "holds " + ", ".join(one.value for one in Guarantee if one in row.guarantees)
+
+
+# How a worker's hold on a GPU reads; the second is what that is.
+HOLDS = {
+    Hold.WHOLE: ("whole GPU", "Nobody else computes on it."),
+    Hold.SHARE: ("share", "A part of the GPU: it always gets its guarantee, and may use up to its limit."),
+    Hold.STANDBY: ("on standby", "A replica that is loaded and serves no request until it wakes."),
+    Hold.LENT: ("on a lent GPU", "A training's worker on the GPU of a replica on standby, until that wakes."),
+    Hold.HARVEST: ("harvest", "A training's worker in the time that the shares leave; nothing is guaranteed to it."),
+}
+
+
+@register.filter
+def hold(name: str) -> tuple[str, str]:
+    """By what a worker is on a GPU, in words, and what that is."""
+    return HOLDS[Hold(name)]
 
 
 @register.filter

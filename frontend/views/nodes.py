@@ -1,4 +1,4 @@
-"""The nodes: a list, one of them, and the actions of platform admins."""
+"""The nodes: a list, one of them, the ledger of their GPUs, and the actions of platform admins."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from controlplane.lifecycle.draining import Fate
 from controlplane.queries.accounts import access
 from controlplane.queries.audit import changes
-from controlplane.queries.scheduling import cluster
+from controlplane.queries.scheduling import cluster, ledger
 from controlplane.queries.scheduling import nodes as queries
 from controlplane.queries.tenancy import teams
 from controlplane.services.scheduling import draining, nodes
@@ -69,6 +69,30 @@ def index(request: HttpRequest) -> HttpResponse:
         "newer": link(request, **{"from": max(0, offset - PAGE)}) if offset else "",
     }
     return answer(request, "nodes", "node_rows", context)
+
+
+@login_required
+@require_GET
+def gpus(request: HttpRequest) -> HttpResponse:
+    """The ledger of GPUs: who holds what of each, what is measured of it, and what holds it so; a page at a time."""
+    given = {name: request.GET.get(name, "").replace("\x00", "")[:63] for name in ("pool", "q")}
+    is_shared = request.GET.get("shared") == "1"
+    found = ledger.keys(given["pool"], part=given["q"], is_shared=is_shared)
+    offset = number(request.GET.get("from"), 0)
+    context = {
+        "pool": given["pool"],
+        "text": given["q"],
+        "is_shared": is_shared,
+        "rows": ledger.devices(found[offset : offset + PAGE], seen_teams(request)),
+        "total": len(found),
+        "first": offset + 1,
+        "last": min(offset + PAGE, len(found)),
+        "is_filtered": bool(is_shared or any(given.values())),
+        "pools": teams.pool_names(),
+        "older": link(request, **{"from": offset + PAGE}) if offset + PAGE < len(found) else "",
+        "newer": link(request, **{"from": max(0, offset - PAGE)}) if offset else "",
+    }
+    return answer(request, "gpus", "gpu_rows", context)
 
 
 @login_required

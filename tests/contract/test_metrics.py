@@ -210,6 +210,10 @@ def test_pods_report_cpu_and_memory_and_their_duty_where_a_device_is_theirs(driv
     assert duty is not None
     assert 0 < duty <= 1
     assert uses["share", 0].duty is None
+    own = uses["share", 0].own_duty
+    assert own is not None  # its node says that it holds shares to their parts
+    assert 0 <= own <= 1
+    assert uses["whole", 0].own_duty is None
 
 
 def test_pods_that_do_not_run_are_not_known(drive: Measured) -> None:

@@ -1,19 +1,23 @@
 """How fast things run in the simulated cluster, and what its metrics and logs say of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.cluster import physics
 from controlplane.cluster.physics import Layout, TrainingProfile
 from controlplane.cluster.port import PodPhase
 from controlplane.cluster.serving.traffic import Rate
-from controlplane.cluster.simulated import START
+from controlplane.cluster.simulated import START, Conditions, SimulatedCluster
 from controlplane.simulator.worlds.profiles import PROFILES, named, names
 from scheduler.model.workload import Kind, Level
+from tests.controlplane.simulation import PROFILES as FEW
 from tests.controlplane.simulation import (
     TRAINING,
     cluster,
     finish,
     gang,
+    node,
     pod,
     running_seconds,
     seen,
@@ -90,6 +94,22 @@ def test_more_cpu_in_place_speeds_up_what_waits_for_data() -> None:
     to_running(world, "w-1-0")
     world.resize("w", 1, 0, 4000, 1024)
     assert running_seconds(finish(world, "w-1-0")) == 375  # 600 x 0.25 / 0.4
+
+
+@pytest.mark.parametrize("enforces", [True, False])
+def test_where_shares_are_held_to_their_parts_each_pod_on_a_device_is_told_apart(enforces: bool) -> None:
+    world = SimulatedCluster([replace(node("a"), enforces_limits=enforces)], Conditions(), FEW)
+    world.start([pod("share", share(1.0, **training(9000.0)), milli=500, gpu_memory=8_192)])
+    world.start([replace(pod("gang", training(9000.0), milli=0, gpu_memory=8_192), is_lent=True)])
+    to_running(world, "share-1-0", "gang-1-0")
+    told = {use.workload: use.own_duty for use in world.pods(["share", "gang"])}
+    if not enforces:
+        assert told == {"share": None, "gang": None}
+        return
+    device = next(use for use in world.gpus() if use.index == 0)
+    assert 0 < told["gang"] < told["share"]
+    assert told["share"] + told["gang"] <= device.duty + 1e-9
+    assert world.pods(["gang"])[0].own_duty == told["gang"]  # whoever else is asked about
 
 
 def test_a_share_alone_on_its_device_may_use_its_limit() -> None:

@@ -1,8 +1,10 @@
 """What docker-compose.yml states, started as processes: its commands and its environment, on loopback."""
 
 import json
+import re
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import psycopg
 import pytest
 import redis
 
+from controlplane.domain import notebookhosts
 from controlplane.runtime import liveness
 from controlplane.testbed import compose
 from controlplane.testbed.processes import wait_until
@@ -26,11 +29,13 @@ JOB = {
     "expected_duration": "30s",
     "resources": {"gpus": 1},
 }
+WEFT, NOTEBOOKS = "http://127.0.0.1:8000", "http://notebooks.localhost:8010"
 
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[compose.Installation]:
-    with compose.prepared(tmp_path_factory.mktemp("compose"), database_options=compose.KILLED_ONLY) as made:
+    folder, addresses = tmp_path_factory.mktemp("compose"), {"WEFT_URL": WEFT, "WEFT_NOTEBOOK_URL": NOTEBOOKS}
+    with compose.prepared(folder, addresses, database_options=compose.KILLED_ONLY, profiles=("notebooks",)) as made:
         compose.up(made)
         yield made
 
@@ -41,8 +46,8 @@ def healthy(made: compose.Installation, part: str) -> bool:
     kind, *command = service["healthcheck"]["test"]
     assert kind == "CMD"
     said = made.parts[part]
-    port = made.url.rpartition(":")[2]
-    words = [word.replace("127.0.0.1:8000", f"127.0.0.1:{port}") for word in command]
+    ports = {"8000": made.url.rpartition(":")[2], "8010": said.command[-1]}
+    words = [re.sub(r"127\.0\.0\.1:(\d+)", lambda at: f"127.0.0.1:{ports[at[1]]}", word) for word in command]
     return subprocess.run(words, env=dict(said.env), cwd=compose.ROOT, timeout=60, check=False).returncode == 0
 
 
@@ -72,9 +77,33 @@ def test_what_a_web_process_hints_goes_to_the_broker(installation: compose.Insta
     assert "wake failed" not in installation.log("web").read_text()
 
 
-@pytest.mark.parametrize("part", ["web", "worker-1", "worker-2", "beat-1", "beat-2"])
+@pytest.mark.parametrize("part", ["web", "worker-1", "worker-2", "beat-1", "beat-2", "notebooks"])
 def test_the_stated_health_check_passes(installation: compose.Installation, part: str) -> None:
     wait_until(lambda: healthy(installation, part), part, 60)
+
+
+def test_the_notebooks_proxy_answers_for_hosts_of_notebooks_and_sends_strangers_to_sign_in(
+    installation: compose.Installation,
+) -> None:
+    wait_until(lambda: healthy(installation, "notebooks"), "the proxy", 60)
+    url = f"http://127.0.0.1:{installation.parts['notebooks'].command[-1]}"
+    host = notebookhosts.origin(NOTEBOOKS, uuid.UUID(int=7)).partition("://")[2]
+    opened = {"Host": host, "Accept": "text/html"}
+    answer = httpx.get(f"{url}/lab", headers=opened, trust_env=False)
+    assert (answer.status_code, answer.headers["Location"].partition("?")[0]) == (
+        303, f"{WEFT}/notebooks/{uuid.UUID(int=7)}/enter",
+    )  # fmt: skip
+    assert httpx.get(f"{url}/lab", trust_env=False).status_code == 404  # Weft's own host is no notebook's
+
+
+def test_the_proxy_is_started_only_where_it_is_asked_for() -> None:
+    said = compose.services()["notebooks"]
+    assert said["profiles"] == ["notebooks"]
+    assert said["ports"] == ["127.0.0.1:8010:8010"]
+    assert (said["read_only"], said["cap_drop"]) == (True, ["ALL"])
+    assert compose.services({"NOTEBOOKS": "--cluster"})["notebooks"]["command"].startswith(
+        "python -m controlplane.notebookproxy --cluster --host"
+    )
 
 
 def test_prometheus_scrapes_the_installation_and_both_workers(installation: compose.Installation) -> None:

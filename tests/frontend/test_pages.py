@@ -11,7 +11,7 @@ from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
 
 PAGES = (
-    "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/teams/", "/usage/", "/usage/?view=table&group=pool",
+    "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/gpus/", "/teams/", "/usage/", "/usage/?view=table&group=pool",
     "/notebooks/", "/services/", "/decisions/", "/decisions/rounds/", "/?view=table",
     "/notices/", "/settings/notifications/", "/settings/",
 )  # fmt: skip
@@ -106,7 +106,7 @@ def test_parts_come_alone(world: World, visit: Visit, name: str) -> None:
     assert "<html" not in answer.content.decode()
 
 
-@pytest.mark.parametrize("path", ["/workloads/", "/queue/", "/map/", "/nodes/", "/teams/", "/notebooks/"])
+@pytest.mark.parametrize("path", ["/workloads/", "/queue/", "/map/", "/nodes/", "/gpus/", "/teams/", "/notebooks/"])
 def test_htmx_gets_only_the_part_that_is_swapped(world: World, visit: Visit, path: str) -> None:
     answer = visit("mel").get(path, headers={"HX-Request": "true"})
     assert "<html" not in answer.content.decode()

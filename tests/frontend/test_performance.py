@@ -13,7 +13,7 @@ from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
 PAGES = (
-    "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/nodes/a100-00/", "/teams/", "/usage/", "/notebooks/",
+    "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/nodes/a100-00/", "/gpus/", "/teams/", "/usage/", "/notebooks/",
     "/services/", "/decisions/", "/decisions/rounds/",
 )  # fmt: skip
 

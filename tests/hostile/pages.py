@@ -16,6 +16,7 @@ ASKED = {
     "/decisions/": ("q", "team", "group", "workload"),
     "/decisions/audit/": ("team", "actor", "kind", "outcome"),
     "/nodes/": ("q", "pool", "rack", "state"),
+    "/gpus/": ("q", "pool", "shared", "from"),
     "/queue/": ("q", "team"),
     "/search": ("q",),
     "/submit/": ("name", "image", "team", "type", "from", "template"),

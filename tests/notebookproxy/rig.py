@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from aiohttp import WSMsgType, web
 from controlplane.notebookproxy.app import Proxy, Site
 from controlplane.notebookproxy.doors import FileDoors
 from controlplane.notebookproxy.gate import Gate
+from controlplane.queries.accounts.visiting import Seat
 from tests.servers import free_port
 
 PAGE = """<!doctype html><title>lab</title><h1>The lab</h1><p id=said></p><script>
@@ -128,3 +130,8 @@ def proxied(folder: Path, weft: str, settings: Any, ask_seconds: float = 60.0) -
         served(lambda: Proxy(Gate(FileDoors(file)), site, ask_seconds).application(), port),
     ):
         yield Rig(lab, port, file, lab_port)
+
+
+def seat(name: str) -> Seat:
+    """A notebook of team nlp on Jupyter's port."""
+    return Seat(uuid.UUID(int=7), 1, "nlp", name, 8888, "token")

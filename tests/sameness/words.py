@@ -77,6 +77,7 @@ ADDED = (  # keys of answers that features since then have added
     "harvest", "asynchronous", "affinity", "anti_affinity", "exclusion",
     "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",
     "on_gpus", "on_nodes", "on_host", "weights", "wake_seconds", "host_wake_seconds",
+    "hold", "may_use_milli", "may_use_memory_mib", "measured_duty", "measured_memory_mib", "is_leaving", "neighbours",
     "lately", "headroom", "p95_of", "unknown_why", "reclaim_price", "taken", "lent_to",
 )  # fmt: skip
 ADDED_SETTINGS = (

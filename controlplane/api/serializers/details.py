@@ -5,7 +5,7 @@ from rest_framework import serializers as s
 from autoscaler.latency import MEASURES
 from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
-from controlplane.api.serializers.platform import Gpu
+from controlplane.api.serializers.platform import ENFORCED_BY, Gpu, Tenant
 from controlplane.api.serializers.workloads import (
     NO_SUGGESTIONS,
     PHASES,
@@ -18,6 +18,8 @@ from controlplane.api.serializers.workloads import (
     Page,
     Suggestion,
 )
+from controlplane.domain.holds import Hold
+from gpushare.gpu import Enforcer
 
 
 class ChangedByWeft(Answer):
@@ -241,8 +243,29 @@ class Activity(Answer):
     parks_at = s.DateTimeField(allow_null=True)
 
 
+class DeviceTenant(Tenant):
+    """One worker's hold on a GPU, as the ledger has it; milli is what it is guaranteed."""
+
+    hold = s.ChoiceField(
+        [one.value for one in Hold],
+        help_text="By what it is there: all of the GPU, a share, a replica on standby, a worker on the GPU that such a "
+        "replica lends, or one in the time that shares leave.",
+    )
+    may_use_milli = s.IntegerField(help_text="Its limit: the most that it may use while others leave it idle.")
+    may_use_memory_mib = s.IntegerField(allow_null=True, help_text="The memory that it may take; null: not said.")
+    measured_duty = s.FloatField(
+        allow_null=True, help_text="0..1, of it alone; null: not known, as is what several use together."
+    )
+    measured_memory_mib = s.IntegerField(allow_null=True)
+    is_leaving = s.BooleanField()
+
+
 class Device(Gpu):
     """One GPU and its machine."""
+
+    tenants = DeviceTenant(many=True)
+    neighbours = s.IntegerField(help_text="How many others each worker on it has beside it.")
+    enforced_by = s.ChoiceField([one.value for one in Enforcer], allow_null=True, help_text=ENFORCED_BY)
 
     node = s.CharField()
     pool = s.CharField()

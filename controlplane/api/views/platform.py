@@ -13,7 +13,7 @@ from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests, sharing
 from controlplane.jobspec import gpushares
 from controlplane.jobspec.quantities import iso, moment
-from controlplane.jobspec.shapes import Choice, Items, Quantity, Text
+from controlplane.jobspec.shapes import Choice, Flag, Items, Quantity, Text
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import nodes as machines
 from controlplane.queries.tenancy import platform as queries
@@ -195,14 +195,16 @@ class Gpus(View):
         parameters=(
             Parameter("pool", LABEL, "Of this pool."),
             Parameter("node", LABEL, "Of this machine."),
+            Parameter("shared", Flag(), "True: only GPUs of which a worker has a part, a lent one, or what is left."),
             *PAGE,
         ),
     )
     def get(self, request: Request) -> Response:
-        """List the GPUs with the workloads on them and their last measured use."""
-        rows = queries.gpus(request.user, self.given["pool"] or "", self.given["node"])
-        found = part(request, rows, lambda row: f"{row['node']}/{row['index']:04}", self.given["page_size"])
-        return Response(found)
+        """List the GPUs with who holds what of each and their last measured use."""
+        given = self.given
+        every = queries.gpu_keys(given["pool"] or "", given["node"], is_shared=bool(given["shared"]))
+        found = part(request, every, lambda row: f"{row['node']}/{row['index']:04}", given["page_size"])
+        return Response({**found, "results": queries.gpus(request.user, found["results"])})
 
 
 class GpuProfiles(View):

@@ -207,10 +207,10 @@ class PrometheusMetrics:
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the pods of these workloads use; a pod of which nothing is known is left out."""
-        asked = (queries.POD_CPU, queries.POD_MEMORY, queries.POD_THROTTLED, queries.POD_DUTY)
-        cpu, memory, throttled, duty = (self._of(query, workloads) for query in asked)
+        asked = (queries.POD_CPU, queries.POD_MEMORY, queries.POD_THROTTLED, queries.POD_DUTY, queries.POD_SHARE_DUTY)
+        cpu, memory, throttled, duty, own = (self._of(query, workloads) for query in asked)
         out = []
-        for (name,) in sorted(cpu.keys() | memory.keys() | duty.keys()):
+        for (name,) in sorted(cpu.keys() | memory.keys() | duty.keys() | own.keys()):
             found = _POD.fullmatch(name)
             if found is not None:
                 key = (name,)
@@ -223,6 +223,7 @@ class PrometheusMetrics:
                         _rounded(cpu.get(key)),
                         _rounded(memory.get(key)),
                         _part(throttled.get(key)),
+                        _part(own.get(key)),
                     )  # fmt: skip
                 )
         return tuple(out)

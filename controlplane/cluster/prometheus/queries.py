@@ -74,6 +74,10 @@ POD_DUTY = Query(
     "avg by (pod) (max by (pod, Hostname, gpu) "
     + _DUTY.replace("ACTIVE", f"ACTIVE{{{_POD}}}").replace("UTIL", f"UTIL{{{_POD}}}") + ")", most=1.05,
 )  # fmt: skip
+POD_SHARE_DUTY = Query(
+    "pod_share_duty", "what holds shares to their parts", "part of a shared device's time in which the pod's own "
+    "kernels ran, 0..1", ("pod",), f"max by (pod) {_fresh(f'weft_gpu_share_duty{{{_POD}}}')}", most=1.05,
+)  # fmt: skip
 POD_CPU = Query(
     "pod_cpu", "cAdvisor", "1/1000 cores", ("pod",),
     f"1000 * sum by (pod) (rate(container_cpu_usage_seconds_total{{{_CONTAINER}}}[$long]))", most=10_000_000,
@@ -309,7 +313,7 @@ REVISION_WITHIN = Query(
 )  # fmt: skip
 
 TABLE = (
-    GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
+    GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_SHARE_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
     STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, WORKER_STEP, WORKER_WAIT, WORKER_SYNC, POD_IO, NODE_DISK, NODE_LINE,
     CHECKPOINT, CHECKPOINT_PART,
     REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, UNSTEADY, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,

@@ -24,7 +24,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Show or do."""
-        site = shared.site({"egress": (), "no_egress": (), "fence_gpus": False, "service_monitors": False})
+        site = shared.site(
+            {"egress": (), "no_egress": (), "fence_gpus": False, "service_monitors": False, "database": ()}
+        )
         team = options["team"]
         if live := tenants.made_here(team):
             more = f" and {len(live) - 3} more" if len(live) > 3 else ""

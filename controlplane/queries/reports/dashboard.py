@@ -161,7 +161,7 @@ def wasted(at: float) -> Wasted:
     first, before = hour + int(HOUR) - int(DAY), hour + int(HOUR) - 2 * int(DAY)
     held, computed = _used(first, hour + int(HOUR))
     held_before, computed_before = _used(before, first)
-    return Wasted(held, held - computed, held_before - computed_before)
+    return Wasted(held, max(0, held - computed), max(0, held_before - computed_before))
 
 
 def history(at: float, seconds: float, points: int) -> tuple[Moment, ...]:

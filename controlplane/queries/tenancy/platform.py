@@ -1,6 +1,6 @@
 """Teams, quotas, machines and usage as the REST API shows them, with the rights of the user who asks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import F, QuerySet, Sum
@@ -8,7 +8,7 @@ from django.db.models import F, QuerySet, Sum
 from controlplane.jobspec.quantities import iso
 from controlplane.models import ClusterState, Node, NodePool, PriorityClass, Quota, Team
 from controlplane.queries.accounts import access, accounts
-from controlplane.queries.scheduling import cluster
+from controlplane.queries.scheduling import cluster, ledger
 from controlplane.queries.tenancy import teams
 from controlplane.queries.tenancy.enforcement import enforcement
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, used
@@ -137,11 +137,14 @@ def node(user: access.Person, name: str) -> dict[str, Any] | None:
     return None if found is None else _node(found)
 
 
-def gpus(user: access.Person, pool: str = "", node: str | None = None) -> list[dict[str, Any]]:
-    """Every device with its machine, the workloads on it and its last measured use."""
-    every = nodes(user, pool) if node is None else [found] if (found := _at(user, node, pool)) else []
-    same = ("pool", "gpu_model", "gpu_memory_mib", "zone", "rack", "ready", "schedulable")
-    return [{"node": one["name"], **{n: one[n] for n in same}, **gpu} for one in every for gpu in one["gpus"]]
+def gpu_keys(pool: str = "", node: str | None = None, *, is_shared: bool = False) -> list[dict[str, Any]]:
+    """Node and index of every device; is_shared: only of those of which somebody has a part."""
+    return [{"node": name, "index": index} for name, index in ledger.keys(pool, node, is_shared=is_shared)]
+
+
+def gpus(user: access.Person, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """These devices of `gpu_keys` with their machines, the workloads on them, and their last measured use."""
+    return [_device(one) for one in ledger.devices([(key["node"], key["index"]) for key in wanted], scope(user))]
 
 
 def gpu_profiles() -> list[dict[str, Any]]:
@@ -252,9 +255,35 @@ def _team(row: teams.TeamRow, role: str) -> dict[str, Any]:
     }
 
 
-def _at(user: access.Person, name: str, pool: str) -> dict[str, Any] | None:
-    found = node(user, name)
-    return found if found is not None and pool in ("", found["pool"]) else None
+def _device(row: ledger.Device) -> dict[str, Any]:
+    same = ("pool", "gpu_model", "zone", "rack", "ready", "schedulable", "enforced_by")
+    return {
+        "node": row.node.name,
+        **{name: getattr(row.node, name) for name in same},
+        "gpu_memory_mib": row.node.gpu_memory,
+        "index": row.gpu.index,
+        "healthy": row.gpu.healthy,
+        "duty": row.gpu.duty,
+        "memory_used_mib": row.gpu.memory_used,
+        "allocated_milli": row.held,
+        "neighbours": row.neighbours,
+        "tenants": [_entry(one) for one in row.entries],
+    }
+
+
+def _entry(one: ledger.Entry) -> dict[str, Any]:
+    return {
+        "team": one.team,
+        "workload": str(one.uid) if one.uid else None,
+        "name": one.name or None,
+        "milli": one.guarantee,
+        "hold": one.hold.value,
+        "may_use_milli": one.limit,
+        "may_use_memory_mib": one.memory or None,
+        "measured_duty": one.duty,
+        "measured_memory_mib": one.memory_used,
+        "is_leaving": one.is_leaving,
+    }
 
 
 def _node(row: cluster.NodeRow) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def cost(workload: Workload) -> dict[str, Any]:
         "uid": str(workload.pk),
         "accounted_until": None if until is None else iso(until),
         **whole,
-        "idle_gpu_hours": round(whole["allocated_gpu_hours"] - whole["computed_gpu_hours"], 3),
+        "idle_gpu_hours": max(0.0, round(whole["allocated_gpu_hours"] - whole["computed_gpu_hours"], 3)),
         "cost": round(sum((row["cost"] for row in rows), 0.0), 2),
         "pools": rows,
     }

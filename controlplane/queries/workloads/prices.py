@@ -26,13 +26,13 @@ class Spent:
 
     @property
     def idle(self) -> int:
-        """Held and not computing."""
-        return self.held - self.computed
+        """Held and not computing. What harvests computes beyond what it is charged for: then nothing is."""
+        return max(0, self.held - self.computed)
 
     @property
     def computed_ratio(self) -> float | None:
         """Part of the held time that computed."""
-        return self.computed / self.held if self.held else None
+        return min(1.0, self.computed / self.held) if self.held else None
 
 
 NOTHING = Spent(0, 0, FREE)

@@ -14,12 +14,14 @@ from django.db.models import Count, F, Q, Sum
 from django.db.models.functions import Coalesce
 
 from autoscaler.latency import Within
-from controlplane.cluster.port import GpuUse, ServiceUse
+from controlplane.cluster.port import GpuUse, ServiceUse, pod_name
 from controlplane.jobspec.objective import within
+from controlplane.lifecycle.harvested import Part, Tenant, parts
 from controlplane.lifecycle.state import RELEASED
 from controlplane.models import Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import budgets, shares
+from gpushare.gpu import WHOLE
 from scheduler.model.workload import ACTIVE, LEAVING, WAITING, Kind
 
 HOUR = 3600
@@ -34,15 +36,17 @@ def account(
     uses: Sequence[GpuUse] = (),
     services: Sequence[ServiceUse] = (),
     budget_hours: Mapping[int, float] | None = None,
+    own: Mapping[str, float] | None = None,
 ) -> int:
     """Bring the usage rows up to `to`, cluster-clock seconds, by the duty measured of each GPU since the last time.
 
-    With it recent usage, and budgets by the GPU hours used of each. Tells how many placements that took.
+    With it recent usage, and budgets by the GPU hours used of each. own: the part of a shared GPU's time in which a
+    pod's own kernels ran, by its name, where that is told. Tells how many placements that took.
     """
     duties = {(use.node, use.index): min(1.0, max(0.0, use.duty)) for use in uses}
     with transaction.atomic():
         lease.check()
-        seen = _account(int(to), duties)
+        seen = _account(int(to), duties, own or {})
         shares.note(to=float(int(to)), held=_held(seen))
         budgets.watch(at=to, used=budget_hours or {})
         _sample(to, seen)
@@ -73,33 +77,65 @@ def hours(start: int, end: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-_COLUMNS = ("id", "workload_id", "pool", "node", "gpus", "milli", "state", "bound_at", "released_at", "accounted_to")
+_COLUMNS = (
+    "id", "workload_id", "pool", "node", "gpus", "milli", "state", "bound_at", "released_at", "accounted_to",
+    "attempt", "rank", "own_duty",
+)  # fmt: skip
 _OPEN = {"is_settled": False, "bound_at__isnull": False}
 
 
-def _account(to: int, duties: Mapping[tuple[str, int], float]) -> list[Interval]:
+def _account(to: int, duties: Mapping[tuple[str, int], float], own: Mapping[str, float]) -> list[Interval]:
     """Account every open interval up to `to`; tell all of them."""
-    rows = bulk.select(Placement, _COLUMNS, _OPEN, order=("id",))
+    rows = list(bulk.select(Placement, _COLUMNS, _OPEN, order=("id",)))
+    known = {row[0]: own.get(pod_name(str(row[1]), row[10], row[11])) for row in rows}
+    harvests = _harvested(rows, known)
     whose = _whose({row[1] for row in rows})
     held: dict[Key, int] = {}
     computed: dict[Key, int] = {}
     done: list[tuple[Any, ...]] = []
     seen: list[Interval] = []
-    for pk, uid, pool, node, gpus, milli, state, bound_at, released_at, accounted_to in rows:
+    for pk, uid, pool, node, gpus, milli, state, bound_at, released_at, accounted_to, *_ in rows:
         start = int(bound_at if accounted_to is None else accounted_to)
         is_over = state == RELEASED and released_at is not None and int(released_at) <= to
         end = int(released_at) if is_over else to
         duty = _duty(node, gpus, duties)
         seen.append(Interval(uid, whose[uid][0], pool, milli, start, end, duty, is_over))
+        part = harvests.get(pk, Part(milli, 0))
         for hour, seconds in hours(start, end):
             key = (uid, pool, hour)
-            held[key] = held.get(key, 0) + milli * seconds
-            computed[key] = computed.get(key, 0) + int(milli * seconds * duty)
+            held[key] = held.get(key, 0) + part.charged * seconds
+            ran = part.computed * seconds if pk in harvests else int(milli * seconds * duty)
+            computed[key] = computed.get(key, 0) + ran
         if is_over or end > start:
             done.append((float(max(start, end)), is_over, pk))
-    _add({key: value for key, value in held.items() if value}, computed, whose)
+    _add({key: value for key, value in held.items() if value or computed[key]}, computed, whose)
     bulk.update(Placement, ("accounted_to", "is_settled"), ("id",), done, in_order=True)
+    told = [(known[row[0]], row[0]) for row in rows if known[row[0]] != row[12]]
+    bulk.update(Placement, ("own_duty",), ("id",), told, in_order=True)
     return seen
+
+
+def _harvested(rows: Iterable[Sequence[Any]], known: Mapping[int, float | None]) -> dict[int, Part]:
+    """What is charged and computed on GPUs where a worker harvests and something tells what each computes, by id.
+
+    A share is charged its guarantee whatever it does, and computed what of that it used.
+    """
+    devices: dict[tuple[str, int], list[Sequence[Any]]] = {}
+    for row in rows:
+        if len(row[4]) == 1 and row[5] < WHOLE:
+            devices.setdefault((row[3], row[4][0]), []).append(row)
+    wholes = {(row[3], index) for row in rows if row[5] >= WHOLE for index in row[4]}
+    found: dict[int, Part] = {}
+    for device, there in devices.items():
+        tenants = [Tenant(row[5], known[row[0]]) for row in there]
+        if all(one.guarantee for one in tenants):
+            continue
+        tenants += [Tenant(WHOLE, None)] if device in wholes else []
+        for row, tenant, part in zip(there, tenants, parts(tenants), strict=False):
+            if tenant.own is not None:
+                ran = min(tenant.guarantee, int(tenant.own * WHOLE))
+                found[row[0]] = Part(tenant.guarantee, ran) if tenant.guarantee else part
+    return found
 
 
 def _held(intervals: Iterable[Interval]) -> shares.Held:

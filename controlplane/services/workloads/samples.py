@@ -42,6 +42,13 @@ def seats() -> tuple[Seat, ...]:
     )
 
 
+def sharers() -> list[str]:
+    """The workloads with a worker on a GPU that is shared or lent, to ask for what each of its pods computes there."""
+    parts = {**_OPEN, "milli__lt": WHOLE, "pod_phase": Phase.RUNNING.value}
+    rows = Placement.objects.filter(**parts).exclude(gpus=[]).order_by("workload_id").values_list("workload_id")
+    return [str(uid) for (uid,) in rows.distinct()]
+
+
 def numbered(uses: Sequence[GpuUse]) -> tuple[GpuUse, ...]:
     """The same under Weft's numbers of the devices, by the workers that are on their nodes."""
     if all(use.pods is None for use in uses):

@@ -204,6 +204,17 @@ def test_a_pod_is_told_by_its_name(fake: FakePrometheus, metrics: PrometheusMetr
     assert metrics.pods(["a-b"]) == (PodUse("a-b", 2, 13, None, 1500, 2048, 1.0),)
 
 
+def test_what_holds_shares_tells_what_a_pod_computes_on_a_gpu_that_it_shares(
+    fake: FakePrometheus, metrics: PrometheusMetrics
+) -> None:
+    fake.says("gpu_share_duty", [({"pod": "a-b-2-13"}, "0.4"), ({"pod": "c-1-0"}, "7"), ({"pod": "d-1-0"}, "1.02")])
+    assert metrics.pods(["a-b", "c", "d"]) == (
+        PodUse("a-b", 2, 13, None, None, None, None, 0.4),
+        PodUse("c", 1, 0, None, None, None, None, None),
+        PodUse("d", 1, 0, None, None, None, None, 1.0),
+    )
+
+
 def test_many_workloads_are_asked_for_in_parts(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     metrics.services({f"w{number}": None for number in range(2 * queries.CHUNK + 1)})
     assert len(fake.asked) == 3
