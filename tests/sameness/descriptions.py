@@ -220,5 +220,9 @@ DESCRIPTIONS: Sequence[Word] = (
     ),
     Word(r"\bsurplus_after_seconds, max_moves\b", "surplus_after_seconds, lend_after_seconds, harvest, max_moves"),
     Word(r"Fields here: count, min, max\.", "Fields here: count, min, max, asynchronous."),
+    Word(
+        r"List the GPUs with the workloads on them and their last measured use\.",
+        "List the GPUs with who holds what of each and their last measured use.",
+    ),
     Word(r"worth and fgd need 50 submissions first\.", "worth and fgd need 10 submissions with GPUs first."),
 )
