@@ -94,7 +94,7 @@ class Scrape:
         values = (self.seconds, self.arrived, self.answered_seconds, *self.counts, *first)
         known = [n for n in (self.waiting, self.running, self.widest) if n is not None]
         is_long = len(self.counts) == len(BUCKETS) and (self.first is None or len(first) == len(BUCKETS))
-        is_whole = is_long and self.seconds > 0 and abs(self.at) <= LARGEST
+        is_whole = is_long and self.at - self.seconds < self.at and abs(self.at) <= LARGEST  # seconds that can be told
         # A sum with one that is no number is none itself; max and min alone may pass it over.
         return is_whole and sum(values) >= 0 and max(values) <= LARGEST and min((*values, *known)) >= 0
 

@@ -159,6 +159,13 @@ def test_a_look_that_is_told_in_part_may_ask_for_more_and_is_no_reason_for_less(
     assert law.look(state, replace(more, is_partial=True), fleet, terms(law.ALONE))[1].replicas > usual
 
 
+def test_a_look_over_no_time_that_can_be_told_says_nothing() -> None:
+    (now,) = steady(400.0, 1, first=1.7e9)
+    assert now.is_sound
+    for seconds in (0.0, 1e-9, -1.0, float("nan")):
+        assert not replace(now, seconds=seconds).is_sound
+
+
 def test_headroom_is_on_top_of_what_is_needed_and_said() -> None:
     (now,) = steady(400.0, 1, first=315.0)
     state, _ = after(steady(400.0, 20), 1, law.ALONE)

@@ -158,8 +158,17 @@ def _sharers(lenders: Collection[str]) -> set[str]:
     """Which of these lenders have a share of the GPU that they lend; the others have all of it. One query, or none."""
     if not lenders:
         return set()
-    found = Workload.objects.filter(pk__among=[UUID(one) for one in lenders], share_guarantee__gt=0)
+    ids = [uid for one in lenders for uid in _ids(one)]
+    found = Workload.objects.filter(pk__among=ids, share_guarantee__gt=0)
     return {str(pk) for pk in found.values_list("pk", flat=True)}
+
+
+def _ids(text: str) -> tuple[UUID, ...]:
+    """The id that this is; none where a row that nobody of us wrote says something else."""
+    try:
+        return (UUID(text),)
+    except ValueError:
+        return ()
 
 
 def _entry(
