@@ -10,7 +10,7 @@ from scheduler.preemption.cost import unsaved_seconds
 # s that a gang stands still when some of its workers leave, on average: one that saves where it may be told to leave,
 # and one that ends at once. Measured by `manage.py benchmark reclaim` (`loss` of controlplane/cluster/reclaims.json),
 # where no step was computed again.
-PAUSE_SAVES, PAUSE_ENDS = 0.056, 0.054
+PAUSE_SAVES, PAUSE_ENDS = 0.056, 0.052
 
 Terms = tuple[tuple[str, int | str], ...]
 

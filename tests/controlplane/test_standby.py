@@ -159,10 +159,10 @@ def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):
 def the_price_is_kept(world, made, gang):
     """With the stored decision, the event, and what both are told of it."""
     shrunk = Event.objects.get(workload=gang.pk, kind="Shrunk")
-    terms = {"team": "red", "workers": 2, "leaves_milli": 2000, "lost_milli_seconds": 162, "whose": "lent"}
+    terms = {"team": "red", "workers": 2, "leaves_milli": 2000, "lost_milli_seconds": 156, "whose": "lent"}
     assert (shrunk.data["terms"], shrunk.data["by"]) == (terms, str(made.pk))
     sentence = "2 workers left 2 GPUs that were lent to it; about 0.2 GPU-seconds lost."
-    told = {"workers": 2, "milli_gpu": 2000, "lost_gpu_seconds": 0.162, "whose": "lent", "sentence": sentence}
+    told = {"workers": 2, "milli_gpu": 2000, "lost_gpu_seconds": 0.156, "whose": "lent", "sentence": sentence}
     assert queries.event_row(shrunk)["reclaim_price"] == told
     assert words.event_sentence("Shrunk", "", "Gives 2 back.", shrunk.data) == f"Gives 2 back. {sentence}"
     at = world.cluster.at

@@ -31,7 +31,7 @@ def test_the_pause_of_a_gang_is_the_one_that_was_measured() -> None:
     assert set(table.redone.values()) == {0}, "no step was computed again, so none is in the price"
 
 
-@pytest.mark.parametrize(("saves", "lost"), [("", 162), ("saves 600", 168)])
+@pytest.mark.parametrize(("saves", "lost"), [("", 156), ("saves 600", 168)])
 def test_a_worker_on_a_lent_gpu_costs_its_gangs_pause_on_all_its_gpus(saves: str, lost: int) -> None:
     world = parse(GANG.format(saves))
     decision = given_back(world.workloads["g1"], [1], "s1", world.at)
