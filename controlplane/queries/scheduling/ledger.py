@@ -11,6 +11,7 @@ from uuid import UUID
 
 from controlplane.cluster.port import PodPhase
 from controlplane.domain.holds import Hold
+from controlplane.domain.ids import uuids
 from controlplane.jobspec.podsets import role_ask
 from controlplane.models import Gpu, Node, Placement, PlacementState, Workload
 from controlplane.queries.scheduling import cluster
@@ -138,7 +139,7 @@ _PLACE = (
 
 
 def _seats(nodes: Sequence[str]) -> dict[Key, list[_Seat]]:
-    """Who is on each device of these nodes, the first first. One query."""
+    """Who is on each device of these nodes, in the order in which they came. One query."""
     live = Placement.objects.filter(node__among=nodes, state__in=HELD).order_by("id")
     found: dict[Key, list[_Seat]] = defaultdict(list)
     columns = (*_PLACE, *_OF_WORKLOAD)
@@ -158,17 +159,8 @@ def _sharers(lenders: Collection[str]) -> set[str]:
     """Which of these lenders have a share of the GPU that they lend; the others have all of it. One query, or none."""
     if not lenders:
         return set()
-    ids = [uid for one in lenders for uid in _ids(one)]
-    found = Workload.objects.filter(pk__among=ids, share_guarantee__gt=0)
+    found = Workload.objects.filter(pk__among=uuids(lenders), share_guarantee__gt=0)
     return {str(pk) for pk in found.values_list("pk", flat=True)}
-
-
-def _ids(text: str) -> tuple[UUID, ...]:
-    """The id that this is; none where a row that nobody of us wrote says something else."""
-    try:
-        return (UUID(text),)
-    except ValueError:
-        return ()
 
 
 def _entry(

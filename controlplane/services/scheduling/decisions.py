@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from django.db import transaction
 
+from controlplane.domain.ids import uuids
 from controlplane.lifecycle.decisions import apply, tell
 from controlplane.lifecycle.stale import Known, Made, stale
 from controlplane.lifecycle.state import LEAVING
@@ -18,7 +19,7 @@ from controlplane.services.scheduling import clusters, cycles
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads import rows
-from controlplane.services.workloads.rows import Told, uuids
+from controlplane.services.workloads.rows import Told
 from controlplane.services.workloads.transitions import Batch, LostUpdateError
 from scheduler.model.decision import Place, Wait
 

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from controlplane.cluster.port import ALIVE, Observation, PodSeen
+from controlplane.domain.ids import uuids
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.admission import admit
 from controlplane.lifecycle.canaries import Judged
@@ -23,7 +24,6 @@ from controlplane.models import Action, Node, Placement, bulk
 from controlplane.services.scheduling import clusters, revising, timeouts
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads import dependencies, resizing
-from controlplane.services.workloads.rows import uuids
 from controlplane.services.workloads.transitions import Batch
 
 ACTOR = "loop:observe"

@@ -10,10 +10,10 @@ from uuid import UUID
 from django.db import transaction
 
 from controlplane.cluster.port import Saved
+from controlplane.domain.ids import uuids
 from controlplane.models import Workload, bulk
 from controlplane.services.scheduling import changes
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads.rows import uuids
 from scheduler.model.workload import ACTIVE, LEAVING, Kind
 
 _RUNNING = {"phase__in": ACTIVE | LEAVING, "kind": Kind.TRAINING}

@@ -89,14 +89,3 @@ def seats(uids: Iterable[UUID]) -> dict[str, list[Seat]]:
             seat = Seat(pk, str(workload), *rest)
             found.setdefault(seat.workload, []).append(seat)
     return found
-
-
-def uuids(ids: Iterable[str]) -> list[UUID]:
-    """Ids of the cores as keys; what is no uid (a stranger's pod) is left out."""
-    found = []
-    for text in ids:
-        try:
-            found.append(UUID(text))
-        except ValueError:
-            continue
-    return found
