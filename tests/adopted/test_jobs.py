@@ -7,6 +7,8 @@ import pytest
 from controlplane.models import Placement, Workload
 from tests.adopted.rig import Rig, job
 
+MERGE = "application/merge-patch+json"
+
 pytestmark = [pytest.mark.kubernetes, pytest.mark.django_db(transaction=True)]
 
 
@@ -111,7 +113,10 @@ def test_a_job_that_no_quota_could_ever_hold_is_told_so_and_stays_suspended(adop
 
 
 def test_a_job_that_its_controller_ends_ends_here_too(adopted: Rig) -> None:
-    uid = run(adopted, "short", pods=2, activeDeadlineSeconds=1)
+    uid = run(adopted, "short", pods=2)
+    # Only now: a deadline that passes while the pods start would end it before it is seen to run.
+    change = {"spec": {"activeDeadlineSeconds": 1}}
+    adopted.server.request("PATCH", adopted.path("jobs", "short"), change, content_type=MERGE)
     adopted.until_phase(uid, "Failed")
     assert "DeadlineExceeded" in Workload.objects.get(uid=uid).reason
 
@@ -123,8 +128,7 @@ def test_what_was_missed_is_made_up_for(adopted: Rig) -> None:
     adopted.until(lambda: adopted.phase(uid) == "Queued", "the queue")
     token = adopted.server.token("weft/weft-scheduler")
     change = {"spec": {"suspend": False}}
-    kind = "application/merge-patch+json"
-    adopted.server.request("PATCH", adopted.path("jobs", "loose"), change, content_type=kind, token=token)
+    adopted.server.request("PATCH", adopted.path("jobs", "loose"), change, content_type=MERGE, token=token)
     adopted.server.wait_for(lambda: bool(adopted.pods(uid)), "its pod")
     (pod,) = adopted.pods(uid)
     assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == ["weft.dev/queue"]

@@ -27,7 +27,8 @@ from tests.prometheus import Prometheus
 pytestmark = pytest.mark.django_db
 
 WINDOW = 1.2  # s: six scrapes
-SECONDS, RATE = 0.1, 100.0  # of a request; requests a second
+# Of a request; requests a second: 3.75 replicas, so that a scrape that a busy machine makes late does not show.
+SECONDS, RATE = 0.1, 130.0
 LEAST, MOST = 1, 9
 LOOK = 50.0  # s between two looks, on the cluster's clock: a fall waits for four, a service after a gap for six
 LOOKS = 10  # with a fault
@@ -227,8 +228,8 @@ def test_no_fault_of_measurements_takes_a_replica_away_or_adds_one(rig: Rig) -> 
         rig.line.set("")
         found[f"after: the line is {state}"] = rig.looks(AFTER)
     unsafe = {fault: counts for fault, counts in found.items() if min(counts) < usual}
-    assert not unsafe, f"a load that needs {usual}: {found}"
+    assert not unsafe, f"a load that needs {usual}: {unsafe}"
     risen = {fault: counts for fault, counts in found.items() if max(counts) > usual + 1}
-    assert not risen, f"a load that needs {usual}: {found}"
+    assert not risen, f"a load that needs {usual}: {risen}"
     rig.program.rate = 1.0
     assert min(rig.looks(AFTER)) < usual, "a load that goes is seen within as many looks"

@@ -15,7 +15,7 @@ NOT_RUN: Mapping[str, str] = {
         "asks in a container, or serves until it is ended; test_compose.py and tests/adopted run them"
     ),
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
-    r"manage\.py reproduce (training|dragon|nearchus|seeds|dynamoml|poster)( .*)?": (
+    r"(manage\.py reproduce (training|dragon|nearchus|seeds|dynamoml|poster)|python -m \S+\.slo\.choice)( .*)?": (
         "measures for minutes to hours; tests/mix and test_reproduce_nearchus.py draw made-up results and play some"
     ),
     r"manage\.py (activator|admission|leave)( .*)?": (

@@ -223,14 +223,18 @@ ARRIVALS = Query(
 
 
 def _unsteady(series: str, of: str) -> str:
-    """Series that began anew within the last scrapes, that came, or that went."""
+    """Series that began anew within the window, that came, or that went.
+
+    The window is longer than what arrivals are counted over: a reset is between two samples, of which the first may
+    be older than that, and the increase then misses what came between them.
+    """
     one = f"{series}{{{of}}}"
-    return f"resets({one}[$short]) > 0 or ({one} unless {one} offset $short) or ({one} offset $short unless {one})"
+    return f"resets({one}[$window]) > 0 or ({one} unless {one} offset $window) or ({one} offset $window unless {one})"
 
 
 UNSTEADY = Query(
     "unsteady", "our activator, Istio, vLLM",
-    "counters of requests that began anew, came or went in the last scrapes: arrivals may be more", ("workload",),
+    "counters of requests that began anew, came or went in the window: arrivals may be more", ("workload",),
     " or ".join(f"count by (workload) ({_unsteady(series, of)})" for series, of in _ARRIVALS), most=1e6,
 )  # fmt: skip
 SERVED_WITHIN = Query(

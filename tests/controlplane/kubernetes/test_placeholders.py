@@ -16,7 +16,7 @@ from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.kubernetes.placeholders import PATH, Placeholders
 from controlplane.cluster.port import PodSpec
 from controlplane.manifests.site import TeamSpace
-from controlplane.testbed.kubernetes import TestCluster, test_cluster
+from controlplane.testbed.kubernetes import READY_SECONDS, TestCluster, test_cluster
 from controlplane.testbed.nodes import named
 from tests.audited import noted
 from tests.controlplane.kubernetes.fences import in_force, refusal
@@ -31,10 +31,10 @@ ON_A0 = frozenset({("a", 0)})
 
 @pytest.fixture
 def cluster(kubernetes: TestCluster) -> Iterator[KubernetesCluster]:
-    """The adapter with the scheduler's rights, all fences up."""
+    """The adapter with the scheduler's rights, all fences up. No round goes by: it waits as long as tests do."""
     config = rights.scheduler(kubernetes, ["nlp"])
     in_force(kubernetes, TeamSpace("nlp"), rights.SITE)
-    with closing(KubernetesCluster(find(str(config)))) as adapter:
+    with closing(KubernetesCluster(find(str(config)), placeholder_patience=READY_SECONDS)) as adapter:
         yield adapter
 
 
@@ -132,13 +132,14 @@ def test_whole_gpus_wait_until_what_is_left_over_holds_their_device_no_more(
 
 
 def test_whole_gpus_are_refused_a_device_that_shares_are_on(
-    cluster: KubernetesCluster, kubernetes: TestCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: KubernetesCluster, kubernetes: TestCluster
 ) -> None:
-    monkeypatch.setattr("controlplane.cluster.kubernetes.placeholders.WAIT_SECONDS", 0.5)
     cluster.start([share(0)])
-    kubernetes.wait_for(lambda: settled(cluster, ON_A0), "an observation")
-    with pytest.raises(RefusedError, match=f"GPU 0 on a is still held for shares: weft-nlp/{share(0).name}"):
-        cluster.start([whole(1, 0)])
+    config = find(str(kubernetes.kubeconfig(rights.ACCOUNT)))
+    with closing(KubernetesCluster(config, placeholder_patience=0.5)) as hasty:
+        kubernetes.wait_for(lambda: settled(hasty, ON_A0), "an observation")
+        with pytest.raises(RefusedError, match=f"GPU 0 on a is still held for shares: weft-nlp/{share(0).name}"):
+            hasty.start([whole(1, 0)])
     assert list(there(kubernetes)) == ["a-gpu-0"]
     kubernetes.wait_for(lambda: not kubernetes.exists(f"{TEAM}/{whole(1, 0).name}"), "the end of what was refused")
 
