@@ -285,8 +285,8 @@ def _workload(floor: _Floor, number: int, draft: _Draft) -> Workload:
         priority=draft.priority,
         preemptible=draft.preemptible,
         seq=number,
-        submitted_at=AT - 100 + number,
-        queued_at=AT - 100 + number,
+        submitted_at=AT - 100.5 + number,  # half a second: no rule's limit is passed just now
+        queued_at=AT - 100.5 + number,
         unmet=("other",) if draft.gate == "unmet" else (),
         not_before=AT + 60 if draft.gate == "not_before" else None,
         checkpoint_interval=600.0 if draft.saves else None,
