@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,12 +94,24 @@ def whole(folder: Path) -> Iterator[Path]:
         made.mkdir()  # for TemporaryDirectory to remove
 
 
-def wheels(name: str, requirements: Path, failure: str, what: str) -> Path:
-    """The cache's folder of this name with the pinned wheels, unpacked if it is not there. Raises MissingError."""
+def wheels(name: str, requirements: Path, failure: str, what: str, options: Sequence[str] = ()) -> Path:
+    """The cache's folder of this name with the pinned wheels, unpacked if it is not there. Raises MissingError.
+
+    options: of pip, for wheels of another interpreter.
+    """
     folder = cache() / name
     with once(folder) as is_there:
         if not is_there:
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+                *options,
+            ]
             with whole(folder) as made:
                 command = [*pip, "--require-hashes", "--target", str(made), "-r", str(requirements)]
                 run(command, os.environ, failure, what)

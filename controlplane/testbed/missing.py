@@ -9,6 +9,7 @@ from functools import partial
 from controlplane.testbed import binaries, chromium, controllers, istio, postgres, programs, prometheus, redis
 from controlplane.testbed.fakecuda import device, wheels
 from controlplane.testbed.processes import MissingError
+from controlplane.testbed.realnode import jupyter
 from controlplane.testbed.realnode import programs as node
 
 FINDERS: Mapping[str, Callable[[], object]] = {
@@ -27,6 +28,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
 # Of no use to those that may not run a node; what they lack is called "root".
 OF_A_NODE: Mapping[str, Callable[[], object]] = {
     "CNI": node.find_cni,
+    "JupyterLab": partial(jupyter.find, fetch=False),
     "kubelet": node.find_kubelet,
     "python3": node.find_python,
     **{name: partial(node.find, name) for name in node.DEBIANS},

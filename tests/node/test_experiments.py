@@ -15,7 +15,7 @@ from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.prometheus import prometheus
 from controlplane.testbed.realnode.claims import claim
 from controlplane.testbed.realnode.node import RealNode
-from tests.node import waiting
+from tests.node import scraping, waiting
 from tests.node.product import TEAM, Product
 from weft import reporter
 
@@ -32,17 +32,8 @@ def targets(product: Product, node: RealNode, kubernetes: TestCluster, tmp_path:
     Team.objects.filter(name=TEAM).update(reallocation="automatic")
     file = tmp_path / "pods.json"
     file.write_text("[]")
-    kubelet = {"authorization": {"credentials": kubernetes.layout.token}, "tls_config": {"insecure_skip_verify": True}}
-    every = f"{SCRAPE * 1000:.0f}ms"
-    jobs: list[dict[str, Any]] = [
-        {
-            "job_name": "cadvisor", "honor_labels": True, "scheme": "https", "metrics_path": "/metrics/cadvisor",
-            "static_configs": [{"targets": [f"{node.place.address}:10250"]}], **kubelet,
-        },
-        {"job_name": "pods", "file_sd_configs": [{"files": [str(file)], "refresh_interval": "1s"}]},
-    ]  # fmt: skip
-    scraping = {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": jobs}
-    with prometheus(tmp_path, scraping) as url:
+    pods = {"job_name": "pods", "file_sd_configs": [{"files": [str(file)], "refresh_interval": "1s"}]}
+    with prometheus(tmp_path, scraping.every(SCRAPE, scraping.cadvisor(node, kubernetes), pods)) as url:
         product.measure(PrometheusMetrics(Settings(url, window_seconds=WINDOW)))
         yield file
 

@@ -23,6 +23,7 @@ from controlplane.testbed.prometheus import prometheus
 from controlplane.testbed.realnode import serving
 from controlplane.testbed.realnode.node import MODEL, RealNode
 from controlplane.testbed.realnode.settings import NAME
+from tests.node import scraping
 from tests.node.product import OTHER_TEAM, TEAM, Product
 
 SCRAPE, WINDOW = 0.5, 10.0  # s
@@ -43,20 +44,11 @@ def targets(product: Product, node: RealNode, kubernetes: TestCluster, tmp_path:
     """The product over a Prometheus that scrapes the node; where the pods' own targets are told to it."""
     file = tmp_path / "pods.json"
     file.write_text("[]")
-    kubelet = {"authorization": {"credentials": kubernetes.layout.token}, "tls_config": {"insecure_skip_verify": True}}
-    every = f"{SCRAPE * 1000:.0f}ms"
-    jobs: list[dict[str, Any]] = [
-        {"job_name": "dcgm", "honor_labels": True, "static_configs": [{"targets": [node.exporter]}]},
-        {
-            "job_name": "cadvisor", "honor_labels": True, "scheme": "https", "metrics_path": "/metrics/cadvisor",
-            "static_configs": [{"targets": [f"{node.place.address}:10250"]}], **kubelet,
-        },
-        {
-            "job_name": "istio", "metrics_path": "/stats/prometheus",
-            "file_sd_configs": [{"files": [str(file)], "refresh_interval": "1s"}],
-        },
-    ]  # fmt: skip
-    settings = {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": jobs}
+    istio = {
+        "job_name": "istio", "metrics_path": "/stats/prometheus",
+        "file_sd_configs": [{"files": [str(file)], "refresh_interval": "1s"}],
+    }  # fmt: skip
+    settings = scraping.every(SCRAPE, scraping.devices(node), scraping.cadvisor(node, kubernetes), istio)
     with prometheus(tmp_path, settings) as url:
         product.measure(PrometheusMetrics(Settings(url, window_seconds=WINDOW)))
         yield file
@@ -126,9 +118,9 @@ def duty(index: int) -> float | None:
     return Gpu.objects.filter(node__name=NAME, index=index).values_list("duty", flat=True).first()
 
 
-def hurry(notebook: Workload) -> None:
+def hurry(notebook: Workload, seconds: float = 3.0) -> None:
     """Have it parked after seconds: a job file asks for a minute at least."""
-    notebook.spec["normalised"]["park_after_seconds"] = 3.0
+    notebook.spec["normalised"]["park_after_seconds"] = seconds
     Workload.objects.filter(pk=notebook.pk).update(spec=notebook.spec)
 
 

@@ -49,7 +49,7 @@ def write(registry: Path, folder: Path, busybox: Path, python: Path) -> None:
         (root / name).symlink_to(f"usr/{name}")
     _build(root, build)
     settings = settings_of(last)
-    layers = [images.shell(busybox), images.python(python), _base(python), _own(root, last, settings)]
+    layers = [images.shell(busybox), images.python(python), base(python), _own(root, last, settings)]
     images.image(registry, NAME, layers, (), settings)
 
 
@@ -134,7 +134,7 @@ def _run(root: Path, folder: str, command: str) -> None:
         raise RuntimeError(f"the Dockerfile's `{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
-def _base(python: Path) -> bytes:
+def base(python: Path) -> bytes:
     """What the base image has beside the interpreter: libraries that wheels and Python load, and time zones."""
     code = "import sysconfig; print(sysconfig.get_path('platstdlib'))"
     library = subprocess.run([python, "-IS", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
