@@ -144,8 +144,9 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
     if state.fell_at is None or terms.constants.takes_all:
         return state
     window, since = fall_window(terms), at - state.fell_at
-    is_small = count - fleet.on <= max(1, SMALL * fleet.on)
-    if count > fleet.on and since <= SOON * state.calm * window:
+    is_small = count - fleet.on <= max(1, SMALL * fleet.on)  # a larger rise is a load that has grown, not noise
+    soon = max(PATIENT if is_small else 0.0, SOON * state.calm * window)
+    if count > fleet.on and since <= soon:
         most = max(1.0, (PATIENT if is_small else PATIENT_LARGE) / window)
         return replace(state, calm=max(state.calm, min(PATIENCE * state.calm, most)), fell_at=None)
     if since > PATIENT:

@@ -48,9 +48,9 @@ SAID = {
     "rate": f"the shortest of {law.SHORTEST:g} to {STANDBY.longest:g} s ({ALONE.longest:g} s without standby) with "
     f"{law.MANY} of them; with a clear trend ({trend.CLEAR:g} standard errors)",
     "young": f"first {ALONE.young:g} s, nor in the {STANDBY.young:g} s after a gap of more than {ALONE.gap:g} s",
-    "patience": f"within {law.SOON:g} windows, the window is {law.PATIENCE:g} times as long from then on, at most "
-    f"{MINUTES}, or {law.PATIENT_LARGE / 60:g} where the rise is larger than by one replica or a tenth of them; a fall "
-    f"that holds for {MINUTES}",
+    "patience": f"within {law.SOON:g} windows, or within {MINUTES} by one replica or a tenth of them, the window is "
+    f"{law.PATIENCE:g} times as long from then on, at most {MINUTES}, "
+    f"or {law.PATIENT_LARGE / 60:g} where the rise is larger than that; a fall that holds for {MINUTES}",
     "crowding": f"{crowding.CLEAR:g} standard errors, {crowding.CLEAR_LATE:g} where requests are late",
     "start": f"`start_seconds` ({Settings().start_seconds:g}) before that",
     "alerts": alerts(),
