@@ -12,7 +12,7 @@ from dataclasses import dataclass
 NAME = "weft_gpu_share_busy_seconds_total"
 HELP = "Seconds for which the share had the token of this GPU."
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PATIENCE = 5.0  # s, with one that connects and asks for nothing
+PATIENCE = 10.0  # s, with one that connects and asks for nothing
 AT_ONCE = 8  # connections: the daemon's files are for its shares
 LONGEST = 8192  # bytes of a request
 

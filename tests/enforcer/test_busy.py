@@ -33,6 +33,16 @@ def test_what_is_queued_at_a_hand_over_counts_for_the_one_that_queued_it_once_it
     assert made.busy(11_000) == {"a": 10_400, "b": 600}
 
 
+def test_what_is_queued_keeps_its_time_from_one_that_comes_before_it_has_run() -> None:
+    made = turns(*TWO)
+    made.hear(1, ASK, 0)
+    made.hear(1, Message(Kind.GIVE, 0, 5000), 1000)
+    made.hear(2, ASK, 2000)
+    assert made.busy(4000) == {"a": 4000, "b": 0}
+    made.hear(2, IDLE, 8000)
+    assert made.busy(9000) == {"a": 6000, "b": 2000}
+
+
 def test_one_that_is_killed_with_the_token_has_had_it_until_then() -> None:
     made = turns(*TWO)
     made.hear(1, ASK, 0)

@@ -96,6 +96,8 @@ def test_a_killed_holder_has_nothing_from_then_on_and_a_share_that_is_gone_is_to
     assert told(rig).of["a", A, "0"] == first.of["a", A, "0"]
     shutil.rmtree(rig.shares / "a")
     rig.until(lambda: told(rig).of.keys() == {("b", B, "0")}, "the end of its series")
+    rig.share("a", guarantee=300, pod=A)
+    rig.until(lambda: told(rig).of.get(("a", A, "0")) == 0, "one that came again, and has had nothing")
 
 
 def test_a_daemon_that_is_started_again_counts_from_0_as_counters_do(rig: Rig) -> None:
@@ -159,6 +161,8 @@ def test_only_metrics_are_served_and_one_that_asks_for_nothing_costs_nothing(rig
     idle = [socket.create_connection(where) for _ in range(AT_ONCE)]
     with socket.create_connection(where) as more:
         assert more.recv(100) == b"", "there are enough"
+        with pytest.raises(BlockingIOError):
+            idle[0].recv(1, socket.MSG_DONTWAIT)
     for one in idle:
         one.close()
     rig.until(lambda: httpx.get(url, trust_env=False).status_code == 200, "room for another")
@@ -181,5 +185,5 @@ def test_a_share_that_is_written_with_its_pod_is_read_with_it(tmp_path: Path) ->
 
 
 def test_what_is_told_is_prometheus_text_whatever_the_names_are() -> None:
-    rows = [Busy('a"}\n\\x', "p{", "G,=", 1_500_001), Busy("b", "", "0", 0)]
-    assert parsed(page(rows)) == {('a"}\n\\x', "p{", "G,="): 1.500001, ("b", "", "0"): 0.0}
+    rows = [Busy('a"}\n\\n', "p{", "G,=", 1_500_001), Busy("b", "", "0", 0)]
+    assert parsed(page(rows)) == {('a"}\n\\n', "p{", "G,="): 1.500001, ("b", "", "0"): 0.0}
