@@ -322,8 +322,8 @@ class PodUse:
     cpu_milli: int | None
     memory: int | None  # MiB
     throttled_ratio: float | None  # of the time in which its CPU limit held it back, 0..1
-    # Of a pod on a device that others share: the part of the device's time in which its own kernels ran, 0..1, by what
-    # holds it to its part there. None: nothing tells that.
+    # Of a pod on a device that others share: the part of the device's time in which its own kernels ran, or might be
+    # launched, 0..1, by what holds it to its part there. None: nothing tells that.
     own_duty: float | None = None
 
 

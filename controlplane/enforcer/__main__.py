@@ -5,6 +5,7 @@ a second without it.
 """
 
 import asyncio
+import contextlib
 import gc
 import signal
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from controlplane.enforcer import build, page, shares
+from controlplane.enforcer import build, exporting, page, shares
 from controlplane.enforcer.daemon import Daemon
 
 FOLDER = Path("/run/weft/enforcer")
@@ -23,6 +24,8 @@ STATUS = "{:<24} {:<12} {:>9} {:>6} {:>11} {:>11} {:>9}  {}"
 def add_arguments(parser: ArgumentParser) -> None:
     """Options."""
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the node's shares lie: a folder for each")
+    parser.add_argument("--metrics-port", type=int, help="tell Prometheus at /metrics of this port; none without it")
+    parser.add_argument("--metrics-address", default="127.0.0.1", help="of this address; %(default)s if not given")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="serve nothing: print each share and what it has")
     what.add_argument("--library", type=Path, metavar="FOLDER", help="serve nothing: build the library into a folder")
@@ -41,8 +44,7 @@ def run(options: dict[str, Any]) -> int:
         print("\n".join(status(options["folder"])))
         return 0
     gc.freeze()  # what was imported stays; a look for garbage in it would hold a hand-over up
-    asyncio.run(_serve(options["folder"]))
-    return 0
+    return asyncio.run(_serve(options["folder"], options["metrics_address"], options["metrics_port"]))
 
 
 def status(root: Path) -> Iterator[str]:
@@ -66,12 +68,22 @@ def status(root: Path) -> Iterator[str]:
             yield STATUS.format(folder.name, gpu, *parts, held)
 
 
-async def _serve(root: Path) -> None:
+async def _serve(root: Path, address: str, port: int | None) -> int:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    print(f"Shares below {root} are held to their parts. Ctrl-C ends it.", flush=True)
-    await Daemon(root).run(ended)
+    daemon = Daemon(root)
+    async with contextlib.AsyncExitStack() as stack:
+        if port is not None:
+            try:
+                had = await stack.enter_async_context(exporting.serving(daemon.busy, address, port))
+            except OSError as error:
+                print(f"Nothing can be told at {address}:{port}: {error}", file=sys.stderr)
+                return 1
+            print(f"For how long each has its GPU is told at http://{address}:{had}/metrics.", flush=True)
+        print(f"Shares below {root} are held to their parts. Ctrl-C ends it.", flush=True)
+        await daemon.run(ended)
+    return 0
 
 
 def main(arguments: Sequence[str]) -> int:

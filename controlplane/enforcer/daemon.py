@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from controlplane.enforcer import residents, shares
+from controlplane.enforcer import exporting, residents, shares
 from controlplane.enforcer.cells import Cells, Comes
 from controlplane.enforcer.cudacheckpoint import CudaCheckpoint
 from controlplane.enforcer.page import SLOTS, Page
@@ -131,6 +131,14 @@ class Daemon:
             folder.page.clear_dead()
         self._follow_cells()
 
+    def busy(self) -> list[exporting.Busy]:
+        """For how long each share has had a token since it is served: of each GPU that it has been on."""
+        had = {(name, folder.gpu): 0 for name, folder in self._folders.items()}
+        at = self._now()
+        for gpu, known in self._gpus.items():
+            had |= {(name, gpu): time for name, time in known.turns.busy(at).items() if name in self._folders}
+        return [exporting.Busy(name, self._folders[name].placed.pod, gpu, us) for (name, gpu), us in had.items()]
+
     def _follow_cells(self) -> None:
         if self._cells is None:
             return
@@ -189,6 +197,8 @@ class Daemon:
         if self._cells is not None:
             self._cells.ends(name)
         self._say(folder.gpu, self._gpus[folder.gpu].turns.remove(name, self._now()))
+        for gpu in self._gpus.values():
+            gpu.turns.forget(name)
         folder.page.close()
 
     def _accept(self, folder: _Folder) -> None:

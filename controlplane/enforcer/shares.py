@@ -18,11 +18,15 @@ MOVED = "moved"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A share and the GPU that it lies on, as the node calls it. on_demand: between cells it may leave it."""
+    """A share and the GPU that it lies on, as the node calls it.
+
+    on_demand: between cells it may leave it; pod: the name of the pod whose container has it; empty: not said.
+    """
 
     gpu: str
     share: Share
     on_demand: bool = False
+    pod: str = ""
 
 
 def read(folder: Path) -> Placed | None:
@@ -31,7 +35,7 @@ def read(folder: Path) -> Placed | None:
     try:
         found = json.loads(path.read_text())
         share = Share(int(found["guarantee"]), int(found["limit"]), int(found["memory"]))
-        return Placed(str(found["gpu"]), share, bool(found.get("on_demand", False)))
+        return Placed(str(found["gpu"]), share, bool(found.get("on_demand", False)), str(found.get("pod", "")))
     except FileNotFoundError:
         return None
     except (KeyError, TypeError, ValueError, OSError) as error:
@@ -44,6 +48,7 @@ def write(folder: Path, placed: Placed) -> None:
     share = placed.share
     said: dict[str, object] = {"gpu": placed.gpu, "guarantee": share.guarantee, "limit": share.limit}
     said |= {"memory": share.memory} | ({"on_demand": True} if placed.on_demand else {})
+    said |= {"pod": placed.pod} if placed.pod else {}
     draft = folder / f"{NAME}.draft"
     draft.write_text(json.dumps(said))
     draft.replace(folder / NAME)

@@ -5,8 +5,10 @@ share's turn ends when the last one has given it back; the driver divides the ti
 microseconds that the caller reads, answers are values.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from controlplane.enforcer.busy import Busy
 from controlplane.enforcer.wire import Kind, Message
 from gpushare.gpu import Share
 from gpushare.tokens import MILLISECOND, RULE, Rule, Tokens
@@ -38,6 +40,7 @@ class Turns:
         self._most: int | None = None  # how long the holder may have it at most, from then on
         self._revoked_at: int | None = None
         self._told = False  # the holder: that another one waits
+        self._busy = Busy()
 
     def come(self, process: Process, name: str, share: Share, at: int) -> Answers:
         """A process of this share comes."""
@@ -71,6 +74,14 @@ class Turns:
             self._tokens.leave(name)
         return self.tick(at)
 
+    def busy(self, at: int) -> Mapping[str, int]:
+        """Microseconds for which each share has had the token by now, also of those that were removed."""
+        return self._busy.read(at)
+
+    def forget(self, name: str) -> None:
+        """What a share had that was removed is told no more."""
+        self._busy.forget(name)
+
     def uses(self, name: str) -> bool:
         """Whether the share has the token, or wants it."""
         share = self._shares.get(name)
@@ -95,7 +106,7 @@ class Turns:
         if self._holder is not None and self._revoked_at is not None and at >= self._revoked_at + WATCHDOG:
             self._late |= self._having
             self._having.clear()
-            self._settle(at)
+            self._settle(at, at)
         if self._holder is None:
             answers += self._choose(at)
         elif self._revoked_at is None and self._tokens.is_owed(self._had(at), at):
@@ -150,10 +161,11 @@ class Turns:
         self._having.discard(process)
         if self._having:
             return []
-        self._settle(at + left)
+        self._settle(at, at + left)
         return self._choose(at, at + left)
 
-    def _settle(self, end: int) -> None:
+    def _settle(self, at: int, end: int) -> None:
+        self._busy.ends(at, end)
         asking = bool(self._holder in self._shares and self._shares[self._holder or ""].asking)
         self._tokens.settle(max(0, end - self._granted_at), end, asks=asking)
         self._holder = self._revoked_at = None
@@ -166,6 +178,7 @@ class Turns:
         share = self._shares[grant.client]
         self._holder, self._granted_at, self._most = grant.client, begins or at, grant.most
         self._having, share.asking = share.asking, set()
+        self._busy.begins(grant.client, self._granted_at)
         message = self._grant(grant.quota, at)
         return [(one, message) for one in sorted(self._having)]
 

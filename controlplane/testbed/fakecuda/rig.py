@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,16 +14,21 @@ from controlplane.testbed import processes
 from controlplane.testbed.fakecuda.device import Built, Sample
 
 GIB = 1 << 30
+_TOLD_AT = re.compile(r"is told at (\S+)\.\n")
 
 
 @dataclass(slots=True)
 class Rig:
-    """library: what is preloaded. Close it after use: it ends what it started."""
+    """library: what is preloaded; metrics_port: of the daemon, 0: a free one.
+
+    Close it after use: it ends what it started.
+    """
 
     folder: Path
     built: Built
     library: Path
     memory: int = 16 * GIB  # bytes, of the GPU
+    metrics_port: int = 0
     daemon: "subprocess.Popen[bytes] | None" = None
     running: "list[subprocess.Popen[str]]" = field(default_factory=list)
 
@@ -36,10 +42,12 @@ class Rig:
         """What the daemon serves."""
         return self.folder / "shares"
 
-    def share(self, name: str, *, guarantee: int, limit: int = 1000, memory: int = 1000, gpu: str = "0") -> None:
+    def share(
+        self, name: str, *, guarantee: int, limit: int = 1000, memory: int = 1000, gpu: str = "0", pod: str = ""
+    ) -> None:
         """A container with this share: milli-GPU and MiB. The daemon's folder says so from now on."""
         (self.shares / name / "container").mkdir(parents=True, exist_ok=True)
-        said = {"gpu": gpu, "guarantee": guarantee, "limit": limit, "memory": memory}
+        said = {"gpu": gpu, "guarantee": guarantee, "limit": limit, "memory": memory, "pod": pod}
         draft = self.shares / name / "draft"
         draft.write_text(json.dumps(said))
         draft.replace(self.shares / name / "share.json")
@@ -48,6 +56,7 @@ class Rig:
         """Start the daemon, and wait until it serves these shares; all, if none is named."""
         wanted = names or self._names()
         command = [sys.executable, "-m", "controlplane.enforcer", "--folder", str(self.shares)]
+        command += ["--metrics-port", str(self.metrics_port)]
         for name in wanted:
             (self._container(name) / "socket").unlink(missing_ok=True)
         self.daemon = processes.start(command, log=self.folder / "daemon.log")
@@ -56,6 +65,11 @@ class Rig:
             return all((self._container(name) / "socket").exists() for name in wanted)
 
         processes.wait_for(self.daemon, serves_all, "the daemon", self.folder / "daemon.log")
+
+    def metrics_url(self) -> str:
+        """Where the newest daemon says that it tells for how long each has its GPU."""
+        found: list[str] = _TOLD_AT.findall((self.folder / "daemon.log").read_text())
+        return found[-1]
 
     def serves(self, name: str) -> None:
         """Wait until the daemon serves a share that came later."""
