@@ -1,7 +1,7 @@
 """What the daemon tells Prometheus: for how long each share has had the token, at `/metrics` of a port of its own.
 
-Written by hand and in the daemon's own event loop: a thread would take its time from the daemon in pieces of 5 ms, and
-a hand-over of the token takes 0.4. docs/metrics.md says what the series means.
+Answered in the daemon's own event loop: a thread beside it would hold the daemon up for 5 ms at a time.
+docs/metrics.md says what the series means.
 """
 
 import asyncio

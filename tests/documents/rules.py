@@ -59,7 +59,9 @@ SERVERS: Mapping[str, str] = {
     r"make up.*": r"Weft runs at",
     r"make test-cluster.*": r"Kubernetes runs at",
     r"manage\.py export.*": r"Metrics of the simulated cluster are at",
-    r"(\.venv/bin/)?python -m controlplane\.enforcer --folder \S+( --metrics-port \d+)?": r"Shares below .* are held to their parts",
+    r"(\.venv/bin/)?python -m controlplane\.enforcer --folder \S+( --metrics-port \d+)?": (
+        r"Shares below .* are held to their parts"
+    ),
 }
 
 # Who is signed in, by WEFT_URL and WEFT_TOKEN; in the other documents it is mel, a member of team nlp.

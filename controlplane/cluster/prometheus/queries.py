@@ -76,7 +76,8 @@ POD_DUTY = Query(
 )  # fmt: skip
 POD_SHARE_DUTY = Query(
     "pod_share_duty", "what holds shares to their parts", "part of a shared device's time in which the pod's own "
-    "kernels ran or, with our back-end, in which it had the token, 0..1", ("pod",), f"max by (pod) {_fresh(f'weft_gpu_share_duty{{{_POD}}}')}"
+    "kernels ran or, with our back-end, in which it had the token, 0..1", ("pod",),
+    f"max by (pod) {_fresh(f'weft_gpu_share_duty{{{_POD}}}')}"
     # A share that has moved has a series of each GPU: its time is what these have together.
     f" or sum by (pod) (rate(weft_gpu_share_busy_seconds_total{{{_POD}}}[$window]))", most=1.05,
 )  # fmt: skip
