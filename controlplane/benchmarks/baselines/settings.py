@@ -53,3 +53,26 @@ ABLATIONS: Mapping[str, Setting] = {
 ALSO = (FORGETFUL, HALF, FIXED)
 PLAYED: Mapping[str, Setting] = {**BASELINES, **ABLATIONS}
 PARTS = (*ALSO, *ABLATIONS)
+
+# In words, by setting, where a name does not say it.
+MEANT: Mapping[str, str] = {
+    NATIVE: "kube-scheduler binds worker by worker; a training holds GPUs until all of its workers are there",
+    "k8s+gang": "coscheduling: whole or not at all, in order, past those that do not fit, spread: FIFO with backfill",
+    DRAGON: "release 0.9; 1 worker to what a training asks for, or to twice that; edragon adds a queue of services",
+    FULFILMENT: "DRAGON's release of 2018; 1 worker to what a training asks for, or to twice that",
+    SIA: "Sia's objective each 60 s, on fitted models as ours has them; what keeps its size keeps its nodes",
+    SIA_IDEAL: "the same where another node alone costs nothing, as in Sia's own simulator",
+    SIA_FIXED: "the same as the first, with the batch as submitted",
+    FORGETFUL: "nothing from other trainings: neither how much work their model takes nor their step times",
+    HALF: "half of the trainings may choose their batch",
+    FIXED: "none may",
+    "no growth beyond the request": "at most the GPUs that it asks for; it may have fewer",
+    "batch fixed and no growth": "both",
+    "no locality: kube-scheduler places": "ours says how many GPUs, LeastAllocated says where",
+    "restarts count as free": "a start is planned as if it took no time, and takes it",
+    "no weight by remaining work": "short work does not go first",
+    "not a GPU for all first": "one may grow while another has none",
+    "no starts between plans": "what comes waits for the next plan, 60 s at most",
+    "step times not lent": "trainings of a model do not tell each other step times; ended ones still tell their work",
+    "noise of 20 %": "of step times and gradients seen, instead of 10 %",
+}
