@@ -1,4 +1,4 @@
-"""What stands beside the figures of `nearchus`: further baselines, parts of ours left out, and E2; as parts of its page.
+"""What stands beside the figures of `nearchus`: further baselines, parts of ours left out, and E2; sections of a page.
 
 Each interval is a 95 % bootstrap, in the cluster over the workloads, in E2 over the paired seeds.
 """

@@ -31,7 +31,7 @@ from controlplane.benchmarks.training.nearchuscluster import (
 )
 
 SINGLES, CLUSTER, BESIDE = 0.05, 0.4, 0.4  # of the time; the rest is that of E2
-E2 = "E2"
+COLUMNS = ("setting", "family", "workload", *(one.name for one in fields(Summary)), "makespan", "late")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,22 @@ def page(found: Found) -> str:
 
 
 def table(found: Found) -> str:
-    """Each setting on each workload as a line of CSV: means of its seeds, in s. Of E2 each seed is a workload."""
+    """Each setting on each workload as a line of CSV: means of its seeds, in s. Of E2 each seed is one; late: %."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("setting", "family", "workload", *(one.name for one in fields(Summary))))
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
     for (name, (family, number)), summary in found.all.items():
-        writer.writerow((name, family, number, *(round(value, 4) for value in asdict(summary).values())))
+        writer.writerow(_row(name, family, number, asdict(summary)))
     for key, told in found.manifests.items():
-        where = "alone" if key.crowded == NOTHING_ELSE else "in the mix"
-        writer.writerow(
-            (key.policy, f"{E2} {key.which} {where}", key.seed, round(told.jct, 4), "", "", round(told.restarts, 4), 0)
-        )
+        where = f"E2 {key.which} {'alone' if key.crowded == NOTHING_ELSE else 'in the mix'}"
+        numbers = {name: value for name, value in asdict(told).items() if name in COLUMNS}
+        writer.writerow(_row(key.policy, where, key.seed, numbers))
     return out.getvalue()
+
+
+def _row(name: str, family: str, number: int, numbers: Mapping[str, float]) -> dict[str, object]:
+    rounded = {key: round(value, 4) for key, value in numbers.items()}
+    return {"setting": name, "family": family, "workload": number, **rounded}
 
 
 def losses(found: Found) -> list[str]:
