@@ -1,5 +1,7 @@
 """Our policy with a part left out: that part, and nothing else."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from autoscaler.elasticity.constants import LIKE
@@ -14,14 +16,18 @@ from controlplane.benchmarks.training.trainings import Asked
 from tests.controlplane.smallcluster import application, jobs_of, submitted
 
 
-def played(policy: Policy) -> Outcome:
-    """Trainings of two GPUs, one each 25 s; all the same model, so that history counts."""
-    asked = [Asked(submitted(f"a-{number}", at=number * 25.0, gpus=2), is_free=True) for number in range(60)]
-    return simulate(asked, {"cifar10": application()}, policy, Rules(is_lent=True))
+def played(policy: Policy, every: float = 25.0) -> Outcome:
+    """60 trainings that ask for two GPUs, one each so many s; every third is long, so that what is left counts."""
+    one, apps = submitted("a", gpus=2), {"cifar10": application(), "bert": application(epochs=15)}
+    asked = [
+        Asked(replace(one, name=f"a-{number}", at=number * every, model="cifar10" if number % 3 else "bert"), True)
+        for number in range(60)
+    ]
+    return simulate(asked, apps, policy, Rules(is_lent=True))
 
 
 def test_what_is_reworked_by_nothing_is_our_planner() -> None:
-    assert played(Reworked(lambda asked, _: asked)) == played(Elastic())
+    assert played(Reworked(lambda asked, _: asked), 8.0) == played(Elastic(), 8.0)
 
 
 def test_what_is_told_as_it_is_is_our_policy() -> None:
