@@ -158,11 +158,12 @@ def losses(found: All) -> list[str]:
     ]
     for cell in CELLS:
         for policy in cell.policies:
-            lost += _lost(found, cell, policy)
+            lost += lost_to(found, cell, policy)
     return lost or ["None."]
 
 
-def _lost(found: All, cell: Cell, policy: str) -> Iterator[str]:
+def lost_to(found: All, cell: Cell, policy: str) -> Iterator[str]:
+    """Whether this policy is as good as ours or better there, in words."""
     ratios, gains = np.log(cell.ratios(found, policy)), cell.gains(found, policy)
     if not len(ratios):
         return

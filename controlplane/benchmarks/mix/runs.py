@@ -11,7 +11,7 @@ import numpy as np
 
 from controlplane.benchmarks.mix import bounds, cells, draws, engine
 from controlplane.benchmarks.mix.jobs import NODE_GPUS, NODES
-from controlplane.benchmarks.mix.policies import ALONE, PARTS, POLICIES, POOLED, POSTER
+from controlplane.benchmarks.mix.policies import ALONE, PARTS, POLICIES, POOLED, POSTER, Policy
 from controlplane.benchmarks.training.tables import Application, t4_applications
 
 FIRST_SEED = 5  # constants were chosen on those before
@@ -77,9 +77,9 @@ def world_of(apps: dict[str, Application], key: Key) -> draws.World:
     return draws.world(key.which, key.seed, apps, key.crowded, key.rise, times=key.times, work=key.work)
 
 
-def measured(world: draws.World, policy: str) -> Told:
-    """Play this world under a policy."""
-    outcome = engine.play(world, POLICIES[policy])
+def measured(world: draws.World, policy: str | Policy) -> Told:
+    """Play this world under a policy, or the one of that name."""
+    outcome = engine.play(world, POLICIES[policy] if isinstance(policy, str) else policy)
     gc.collect()  # the engine refers to itself, and its requests are large
     shared = outcome.cells or cells.run(outcome.places, world.seed, outcome.begin, outcome.end)
     computed = outcome.training_gpu_seconds + outcome.service_gpu_seconds + shared.busy

@@ -31,7 +31,7 @@ def page(found: All) -> str:
         (dragon.__doc__ or "").split("\n\n")[1],
         parts.figures(result),
         parts.section("Losses: what is missed, and where another policy is as good as ours", _lost(found)),
-        *(_cell(found, cell) for cell in CELLS),
+        *(drawn(found, cell) for cell in CELLS),
         parts.section("What ours consists of: makespan over native Kubernetes'", _parts(found)),
         parts.section("What is not as it was there", parts.listed(NOT_AS_THERE)),
         parts.section("All in words", parts.listed(result.notes)),
@@ -42,7 +42,7 @@ def _lost(found: All) -> SafeString:
     return parts.listed(dragon.losses(found))
 
 
-def _cell(found: All, cell: Cell) -> SafeString:
+def drawn(found: All, cell: Cell) -> SafeString:
     """Its bars: makespan, completion time, and at random how much of the GPUs is used."""
     shown = [
         parts.bars(list(_bars(cell, np.exp, lambda name: np.log(cell.ratios(found, name)))), "x"),

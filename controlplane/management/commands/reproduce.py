@@ -42,7 +42,7 @@ class Command(BaseCommand):
             "--repeat",
             type=int,
             help="training, dragon, seeds, dynamoml, poster: with fewer seeds than ten; nearchus: on the first so many "
-            "workloads",
+            "workloads, and with no more seeds of E2",
         )
         parser.add_argument(
             "--short",
