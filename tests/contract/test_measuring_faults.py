@@ -9,9 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from contextlib import suppress
 
 import pytest
 
@@ -22,6 +20,7 @@ from controlplane.loops import scale, schedule
 from controlplane.models import Workload
 from tests import servers
 from tests.controlplane.state import World
+from tests.metricspage import page
 from tests.prometheus import Prometheus
 
 pytestmark = pytest.mark.django_db
@@ -44,8 +43,10 @@ class Program:
         self.uid, self.rate, self.fault = "", RATE, ""
         self._begun, self._counted, self._changed = time.monotonic(), 0.0, time.monotonic()
 
-    def page(self) -> str:
-        """The page as it is now."""
+    def page(self) -> str | None:
+        """The page as it is now; None: the program does not answer."""
+        if self.fault == "the program is gone":
+            return None
         now = time.monotonic()
         self._counted += (now - self._changed) * self.rate
         self._changed = now
@@ -67,29 +68,6 @@ class Program:
         ]
         times = 2 if self.fault == "each told twice" else 1
         return "\n".join(lines * times) + "\n"
-
-
-@contextmanager
-def served(program: Program, port: int) -> Iterator[None]:
-    """The program's page, where Prometheus looks."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if program.fault == "the program is gone":
-                self.close_connection = True
-                return
-            body = program.page().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with _serving(ThreadingHTTPServer(("127.0.0.1", port), Handler)):
-        yield
 
 
 class Line:
@@ -141,18 +119,6 @@ class Line:
         one.close()
 
 
-@contextmanager
-def _serving(server: ThreadingHTTPServer) -> Iterator[None]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 class Rig:
     """A service that runs, its program, and a loop that scales it by what Prometheus says."""
 
@@ -200,7 +166,7 @@ class Rig:
 def rig(prometheus: Prometheus) -> Iterator[Rig]:
     program, line = Program(), Line(int(prometheus.url.rsplit(":", 1)[1]))
     servers.wait_until(lambda: prometheus.has_forgotten(WINDOW), "an empty Prometheus")
-    with served(program, prometheus.port):
+    with page(program.page, prometheus.port):
         try:
             yield Rig(prometheus, program, line)
         finally:

@@ -2,12 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any
 from urllib.error import HTTPError
 
 import pytest
@@ -20,6 +15,7 @@ from scheduler.model.workload import Kind
 from tests import servers
 from tests.contract.drive import gang, pod, run
 from tests.contract.measured import Scraped, scraped
+from tests.metricspage import page
 from tests.prometheus import Prometheus
 
 SPEED = 20  # simulated seconds in one of Prometheus'
@@ -132,30 +128,3 @@ def test_a_counter_that_begins_again_makes_no_negative_rate(prometheus: Promethe
         (use,) = metrics.services({"reset": None})
     assert use.requests is not None
     assert 100 <= use.requests <= 300  # ten a scrape, six of seven times; 15 to 25 scrapes
-
-
-@contextmanager
-def page(content: str | Callable[[], str], port: int) -> Iterator[None]:
-    """Serve a text at /metrics."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = (content if isinstance(content, str) else content()).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", port), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from controlplane.benchmarks.training.cluster16 import GPU_TYPE, Policy
+from controlplane.benchmarks.training.cluster16 import GPU_TYPE, Outcome, Policy, simulate
+from controlplane.benchmarks.training.nearchuscluster import Setting
 from controlplane.benchmarks.training.rounds import Plan
 from controlplane.benchmarks.training.tables import Application, Convergence, Placement, Submitted
+from controlplane.benchmarks.training.trainings import Asked
 
 
 class Table(Application):
@@ -117,3 +119,11 @@ class Guarded:
         plan: Plan = getattr(self.policy, how)(now, jobs, current)
         self.is_deciding = False
         return plan
+
+
+def guarded(setting: Setting) -> tuple[Outcome, Guarded]:
+    """Twenty trainings under a setting's policy, and how often it read the table while it decided."""
+    guard = Guarded.watch()
+    apps: Mapping[str, Application] = {"cifar10": guard.application}
+    asked = [Asked(submitted(f"a-{number}", at=number * 30.0, gpus=2), setting.free > 0) for number in range(20)]
+    return simulate(asked, apps, guard.of(setting.policy()), setting.rules), guard

@@ -13,9 +13,8 @@ from controlplane.benchmarks.training.cluster16 import GPU_TYPE, Outcome, Policy
 from controlplane.benchmarks.training.elasticpolicy import Elastic
 from controlplane.benchmarks.training.nearchuscluster import FIXED, FORGETFUL, FREE, HALF, SETTINGS, TIRESIAS, Summary
 from controlplane.benchmarks.training.rounds import Plan
-from controlplane.benchmarks.training.tables import Application
 from controlplane.benchmarks.training.trainings import Asked, Library, Seen, Training
-from tests.controlplane.smallcluster import Guarded, Stopwatch, application, jobs_of, submitted
+from tests.controlplane.smallcluster import Guarded, Stopwatch, application, guarded, jobs_of, submitted
 
 
 def played(policy: Policy, count: int = 50, rules: Rules | None = None, seed: int = 0, **more: Any) -> Outcome:
@@ -50,10 +49,7 @@ def test_another_seed_is_another_course_for_those_who_ask_how_fast_it_would_be()
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_policy_reads_a_table(name: str) -> None:
-    setting, guard = SETTINGS[name], Guarded.watch()
-    apps: Mapping[str, Application] = {"cifar10": guard.application}
-    asked = [Asked(submitted(f"a-{number}", at=number * 30.0, gpus=2), setting.free > 0) for number in range(20)]
-    told = simulate(asked, apps, guard.of(setting.policy()), setting.rules)
+    told, guard = guarded(SETTINGS[name])
 
     assert len(told.jct) == 20
     assert guard.plans > 0

@@ -10,9 +10,8 @@ from controlplane.lifecycle.harvested import NOTHING, Part, Tenant, parts
 from controlplane.models import Placement, Usage
 from controlplane.queries.scheduling import ledger
 from gpushare.gpu import WHOLE
+from tests.controlplane.harvesting import ON, harvested
 from tests.controlplane.state import NoMetrics, World
-
-ON, SHARE = "a", {"gpu_share": {"guarantee": 0.25, "limit": 1.0, "memory": "8Gi"}, "cpu": 1, "memory": "1Gi"}
 
 
 class Told(NoMetrics):
@@ -37,14 +36,7 @@ def used(*names: str) -> tuple[int, int]:
 @pytest.fixture
 def world(db: None) -> World:
     """A share of a quarter, and beside it a training that harvests; both run."""
-    made = World(metrics=Told())
-    share = made.submit("share", kind="notebook", image="registry.example/n:1", resources=SHARE)
-    gang = made.submit("gang")
-    for one in (share, gang):
-        made.run(one, ON)
-    Placement.objects.filter(workload=gang.pk).update(milli=0, lender=str(share.pk), gpus=[0])
-    made.account()
-    Usage.objects.all().delete()
+    made = harvested(Told())
     made.metrics.own = {}
     return made
 

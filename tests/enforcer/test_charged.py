@@ -12,11 +12,11 @@ from controlplane.models import Placement, Usage, Workload
 from controlplane.testbed.fakecuda.rig import Rig
 from gpushare.gpu import WHOLE
 from tests import servers
+from tests.controlplane.harvesting import harvested
 from tests.controlplane.state import World
 from tests.enforcer.test_time import busy, used
 from tests.prometheus import Prometheus
 
-ON, SHARE = "a", {"gpu_share": {"guarantee": 0.25, "limit": 1.0, "memory": "8Gi"}, "cpu": 1, "memory": "1Gi"}
 WINDOW = 3.0  # s: fifteen scrapes of a machine that is busy elsewhere
 
 
@@ -58,15 +58,7 @@ def test_prometheus_tells_what_each_pod_had_of_the_gpu_while_a_daemon_counts(
 @pytest.fixture
 def world(db: None, metrics: PrometheusMetrics) -> World:
     """A share of a quarter, and beside it a training that harvests; both run."""
-    made = World(metrics=metrics)
-    share = made.submit("share", kind="notebook", image="registry.example/n:1", resources=SHARE)
-    gang = made.submit("gang")
-    for one in (share, gang):
-        made.run(one, ON)
-    Placement.objects.filter(workload=gang.pk).update(milli=0, lender=str(share.pk), gpus=[0])
-    made.account()
-    Usage.objects.all().delete()
-    return made
+    return harvested(metrics)
 
 
 def pod(name: str) -> str:

@@ -72,7 +72,7 @@ def test_two_backlogged_shares_are_told_what_each_had_and_together_at_most_the_g
 
 
 def test_a_share_with_pauses_is_told_about_what_its_kernels_took(rig: Rig) -> None:
-    """20 ms of work and 80 ms of rest, of which the first 20 ms count as nobody else wants the GPU."""
+    """20 ms of work and 80 ms of rest, of which the first 20 ms count too, as no other share wants the GPU."""
     rig.share("a", guarantee=300, pod=A)
     rig.serve()
     program = rig.start("a", "work", 1000, 20, 80_000, 60)

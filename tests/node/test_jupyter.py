@@ -1,4 +1,4 @@
-"""A real JupyterLab in a pod of a real node: a cell, parked when nobody uses it, opened again, its file still there."""
+"""A real JupyterLab in a pod of a real node: a cell runs, it is parked, and opening it brings it back with its file."""
 
 import time
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(600)
 USER = "mel"
 SCRAPE, WINDOW = 0.5, 2.0  # s
 IDLE = 10.0  # s without use, then it is parked: the cluster's clock is noted every 5
-SLEEPS = 30  # s: longer than a notebook stays that nobody uses
+SLEEPS = 30  # s: longer than an unused notebook stays
 START = 15.0  # s from the opening of a parked one to its page, at most
 WRITES = "open('notes.txt', 'w').write('kept'); print(6 * 7)"
 

@@ -14,9 +14,8 @@ from controlplane.benchmarks.baselines.sialike import SiaLike, placed
 from controlplane.benchmarks.training.cluster16 import GPU_TYPE, NODE_GPUS, NODES, Outcome, simulate
 from controlplane.benchmarks.training.nearchuscluster import SETTINGS, Setting
 from controlplane.benchmarks.training.rounds import Plan
-from controlplane.benchmarks.training.tables import Application
 from controlplane.benchmarks.training.trainings import Asked
-from tests.controlplane.smallcluster import Guarded, application, jobs_of, submitted
+from tests.controlplane.smallcluster import application, guarded, jobs_of, submitted
 
 
 def at(**nodes: Mapping[int, int]) -> Plan:
@@ -47,10 +46,7 @@ def test_all_work_is_done_no_plan_asks_for_what_is_not_there_and_a_seed_is_a_cou
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_none_reads_a_table(name: str) -> None:
-    setting, guard = PLAYED[name], Guarded.watch()
-    apps: Mapping[str, Application] = {"cifar10": guard.application}
-    asked = [Asked(submitted(f"a-{number}", at=number * 30.0, gpus=2), setting.free > 0) for number in range(20)]
-    told = simulate(asked, apps, guard.of(setting.policy()), setting.rules)
+    told, guard = guarded(PLAYED[name])
 
     assert len(told.jct) == 20
     assert guard.plans > 0

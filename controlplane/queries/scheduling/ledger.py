@@ -139,7 +139,7 @@ _PLACE = (
 
 
 def _seats(nodes: Sequence[str]) -> dict[Key, list[_Seat]]:
-    """Who is on each device of these nodes, in the order in which they came. One query."""
+    """The workloads on each device of these nodes, in the order in which they came. One query."""
     live = Placement.objects.filter(node__among=nodes, state__in=HELD).order_by("id")
     found: dict[Key, list[_Seat]] = defaultdict(list)
     columns = (*_PLACE, *_OF_WORKLOAD)

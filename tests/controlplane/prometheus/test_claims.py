@@ -4,11 +4,7 @@ A real Prometheus asks a program and the daemon of a node, each as its job there
 """
 
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,7 @@ from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.enforcer.exporting import Busy, page
 from controlplane.testbed import processes
 from controlplane.testbed.prometheus import prometheus
-from tests import servers
+from tests import metricspage, servers
 
 pytestmark = pytest.mark.prometheus
 WINDOW, SCRAPES = 3, 14  # s, and how many there are in it
@@ -31,33 +27,6 @@ CLAIMS = (
     'DCGM_FI_DEV_GPU_UTIL{pod="one-1-0",Hostname="a",gpu="0"} 100',
     'container_memory_working_set_bytes{pod="one-1-0",container="main"} 1048576',
 )
-
-
-@contextmanager
-def serving(says: Callable[[], str]) -> Iterator[str]:
-    """host:port of a page with these metrics."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            data = says().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def documented(**targets: str) -> dict[str, Any]:
@@ -87,8 +56,8 @@ def test_what_a_program_claims_of_gpus_is_not_read(tmp_path: Path) -> None:
         return page([Busy("a", "one-1-0", "0", counted()), Busy("b", "two-1-0", "0", 0)])
 
     with (
-        serving(program) as pods,
-        serving(daemon) as node,
+        metricspage.page(program) as pods,
+        metricspage.page(daemon) as node,
         prometheus(tmp_path, documented(**{"weft-pods": pods, "weft-enforcer": node})) as url,
     ):
         metrics = PrometheusMetrics(Settings(url, window_seconds=WINDOW))
