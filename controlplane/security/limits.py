@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import redis
@@ -86,6 +87,7 @@ class Limits:
 
     def __init__(self, url: str = "") -> None:
         self._url = url
+        self._clock: Callable[[], float] = time.time
         self._counts = Counts()
         self._lock = threading.Lock()
         self._buckets: dict[tuple[str, float, float], Bucket] = {}
@@ -94,7 +96,7 @@ class Limits:
 
     def take(self, budget: Budget, key: str, cost: int = 1, *, now: float | None = None) -> int:
         """Take from a budget; 0, or the whole seconds until there is some again, when nothing was taken."""
-        at = time.time() if now is None else now
+        at = self._clock() if now is None else now
         name = f"{budget.name}:{key}"
         with self._lock:
             self._turn(int(at // WINDOW))
@@ -118,9 +120,10 @@ class Limits:
         with self._lock:
             return self._buckets.setdefault((name, per_second, most), Bucket(per_second, most))
 
-    def forget(self) -> None:
-        """Begin anew."""
+    def forget(self, clock: Callable[[], float] = time.time) -> None:
+        """Begin anew, with windows by this clock (s)."""
         with self._lock:
+            self._clock = clock
             self._counts = Counts()
             self._buckets.clear()
 

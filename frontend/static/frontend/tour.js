@@ -26,8 +26,9 @@
   };
   const end = () => {
     mark(false);
-    tour.remove();
-    htmx.ajax("POST", tour.dataset.url, { swap: "none", source: document.body });
+    tour.hidden = true;
+    // Gone once the server has noted it: only from then on does the next page not begin it again.
+    htmx.ajax("POST", tour.dataset.url, { swap: "none", source: document.body }).finally(() => tour.remove());
   };
   tour.addEventListener("click", (event) => {
     const what = event.target.closest("[data-tour]")?.dataset.tour;
@@ -37,7 +38,7 @@
     else go(at + (what === "next" ? 1 : -1));
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && tour.isConnected && !document.querySelector("dialog[open]")) end();
+    if (event.key === "Escape" && tour.isConnected && !tour.hidden && !document.querySelector("dialog[open]")) end();
   });
   go(0);
 })();
