@@ -104,7 +104,7 @@ def joined(stretches: Iterable[list[dict[str, Any]]]) -> list[Service]:
 
 def result(services: Sequence[Service]) -> Result:
     """What is told of these."""
-    stay = {(team, name) for team, name, _, _ in SERVICES}
+    stay = {(service.team, service.name) for service in SERVICES}
     from_the_start = [one for one in services if (one.team, one.name) in stay]
     on_trial = [one for one in services if (one.team, one.name) not in stay]
     late = max((one.late for one in from_the_start), default=0.0)

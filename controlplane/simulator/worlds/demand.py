@@ -1,8 +1,8 @@
 """How much work arrives in the demo, and when: Poisson processes whose rates follow the hours of the week.
 
 The demo's LOAD is what is asked in the busiest hours over the cluster's GPUs; the mean over a week is MEAN times that
-(hours.py). Services that run from the start on are a part of it, with all their replicas. A trace's LOAD is
-another figure, its mean (arrivals.py). A running time here is one in this cluster (demo.TAKES).
+(hours.py). Services that run from the start on are a part of it (demo.serving_gpus). A trace's LOAD is another figure,
+its mean (arrivals.py). A running time here is one in this cluster (demo.TAKES).
 
 Each team has a process for each kind of submission. Its rate is constant within an hour, so an hour's submissions are
 a Poisson number of independent uniform moments, drawn from a seed of that hour's own: the process can be looked into

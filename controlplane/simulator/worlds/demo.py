@@ -61,6 +61,29 @@ class Stream:
     priorities: tuple[str, ...] = ("normal",)
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A service that runs from the start on.
+
+    profile: what its model is like (profiles.py). base: requests per second on a day's average. share: of a GPU, 0 for
+    whole ones. least, most: replicas, as its team sized it: the least for about its usual load; the most, as a judge of
+    policies sizes it, for half more requests than its busiest minute brings, BUSIEST times the base.
+    """
+
+    team: str
+    name: str
+    profile: str
+    base: float
+    share: float
+    least: int
+    most: int
+
+    @property
+    def gpus(self) -> float:
+        """What it holds in the busiest hours, about."""
+        return 2 * self.least * (self.share or 1.0)
+
+
 class Draw(Protocol):
     """Where job files get their random numbers from."""
 
@@ -79,13 +102,12 @@ STREAMS = (
     Stream("pipeline", 0.12, 40, workers=(2,), gpus=(1, 2)),
 )
 SHARE = 0.25  # of a GPU: a notebook
-# One service each, from the start: (team, name, GPU share or 0 for whole GPUs, most replicas). Half of them are the
-# least: whoever runs a service sizes it for its usual load, and leaves peaks and bursts to the autoscaler.
+BUSIEST = 1.5 * 1.6  # a day's highest, in a burst (controlplane/cluster/serving/traffic.py)
 SERVICES = (
-    ("nlp", "chat", 0.0, 6),
-    ("vision", "detector", 0.5, 4),
-    ("product", "ranker", 0.5, 6),
-    ("product", "asr", 0.0, 4),
+    Served("nlp", "chat", "chat-like", 290.0, 0.0, 3, 7),
+    Served("vision", "detector", "vision-like", 95.0, 0.5, 2, 6),
+    Served("product", "ranker", "ranker-like", 135.0, 0.5, 3, 10),
+    Served("product", "asr", "speech-like-service", 100.0, 0.0, 2, 6),
 )
 # A service gets its traffic step by step, and most of it in the afternoon. One that a pipeline has just brought out is
 # on trial, and gets so few requests per second that one replica of any profile can answer them, most of the time.
@@ -158,13 +180,19 @@ def gpu_seconds(stream: Stream, seconds: float) -> float:
 
 
 def serving_gpus() -> float:
-    """What the services ask at the most, which the autoscaler gives them nearly all day."""
-    return sum((share or 1.0) * most for _, _, share, most in SERVICES)
+    """What the services that run from the start on hold in the busiest hours, about."""
+    return sum(service.gpus for service in SERVICES)
 
 
 def services() -> tuple[tuple[Document, str], ...]:
     """The services that run from the start on, each with its submitter."""
-    return tuple((_inference(*service), PEOPLE[service[0]][-1]) for service in SERVICES)
+    return tuple((_served(service), PEOPLE[service.team][-1]) for service in SERVICES)
+
+
+def _served(service: Served) -> Document:
+    truth = {"profile": service.profile, "rate": {**RATE, "base": service.base}}
+    job = _inference(service.team, service.name, service.share, (service.least, service.most))
+    return {**job, "simulated": truth}
 
 
 def shortened(document: Document, rest: float) -> Document:
@@ -232,12 +260,12 @@ def _pipeline(team: str, name: str, seconds: float, workers: int, gpus: int, see
             | {"after": [prepare]},
             name,
         ),
-        _inference(team, serve, TRIAL_SHARE, 2)
+        _inference(team, serve, TRIAL_SHARE, (1, 2))
         | {"after": [train], "max_duration": f"{TRIAL_SECONDS:.0f}s", "simulated": {"rate": NEW_RATE}},
     )
 
 
-def _inference(team: str, name: str, share: float, replicas: int) -> dict[str, object]:
+def _inference(team: str, name: str, share: float, replicas: tuple[int, int]) -> dict[str, object]:
     part = {"gpu_share": {"guarantee": share, "limit": share, "memory": "20Gi"}}
     return {
         "type": "inference",
@@ -246,8 +274,7 @@ def _inference(team: str, name: str, share: float, replicas: int) -> dict[str, o
         "priority_class": "serving",
         "image": f"{IMAGE}/{team}/{name.split('-')[0]}:7",
         "port": 8000,
-        "replicas": {"min": replicas // 2, "max": replicas},
+        "replicas": {"min": replicas[0], "max": replicas[1]},
         "resources": {**(part if share else {"gpus": 1}), "cpu": 4, "memory": "32Gi"},
         "objective": {"p95_latency": "250ms", "availability": 99.0, "window": "1d"},
-        "simulated": {"rate": RATE},
     }

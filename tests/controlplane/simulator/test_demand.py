@@ -1,5 +1,7 @@
 """The demo's demand follows the hours: LOAD is what the busiest hours ask, the mean over a week is 0.7 of it."""
 
+import math
+from collections import defaultdict
 from itertools import takewhile
 from statistics import fmean
 
@@ -7,7 +9,7 @@ import pytest
 
 from controlplane.cluster.serving.traffic import Rate
 from controlplane.jobspec.spec import parse
-from controlplane.simulator.worlds import demo
+from controlplane.simulator.worlds import demo, profiles
 from controlplane.simulator.worlds.demand import Demand, mean_seconds
 from controlplane.simulator.worlds.hours import DAY, HOUR, MEAN, part
 from controlplane.simulator.worlds.presets import START, Arrival
@@ -99,3 +101,16 @@ def test_requests_to_services_have_their_peak_in_the_afternoon() -> None:
 
 def test_a_load_that_the_services_make_alone_has_no_other_arrivals():
     assert [arrival.documents[0]["type"] for arrival in Demand(GPUS, 0.1, 0)] == ["inference"] * len(demo.SERVICES)
+
+
+@pytest.mark.parametrize("service", demo.SERVICES, ids=lambda service: service.name)
+def test_a_service_may_have_replicas_for_half_more_than_its_busiest_minute(service: demo.Served) -> None:
+    (profile,) = (profile for profile in profiles.SERVICES if profile.name == service.profile)
+    assert service.most == math.ceil(1.5 * demo.BUSIEST * service.base / profile.max_per_second)
+
+
+def test_the_most_replicas_of_services_are_within_what_their_teams_own() -> None:
+    held: dict[str, float] = defaultdict(float)
+    for service in demo.SERVICES:
+        held[service.team] += service.most * (service.share or 1.0)
+    assert all(gpus <= sum(demo.NOMINAL[team]) for team, gpus in held.items())
