@@ -1,4 +1,6 @@
-"""The planner of elastic trainings, for whoever drives it: a simulator of ours or of others; no loop of ours does yet.
+"""The planner of elastic trainings, for whoever drives it: a simulator of ours or of others.
+
+The account loop follows the same plan for trainings on GPUs of one type, without its places (elasticity/workers.py).
 
     planner = Planner([{"id": ("t4", 0), "gpu_type": "t4", "gpus": 4}])
     plan = planner.plan(now, jobs, current)

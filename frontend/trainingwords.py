@@ -29,6 +29,7 @@ STATUSES = {  # of a change on trial
     "refused": ("bad", "refused"),
     "unjudged": ("dim", "not judged"),
     "stayed": ("warn", "not faster, stayed"),
+    "planned": ("accent", "planned"),
 }
 
 

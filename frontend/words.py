@@ -192,6 +192,7 @@ _TONE_OF_KIND = {
     "ReplicasMoved": ("warn", "replicas moved"),
     "Diagnosed": ("warn", "bottleneck found"),
     "ChangeTried": ("accent", "change tried"),
+    "WorkersPlanned": ("accent", "workers planned"),
     "ChangeKept": ("ok", "change kept"),
     "ChangeRolledBack": ("warn", "change rolled back"),
     "ChangeTakenBack": ("warn", "change taken back"),

@@ -15,12 +15,13 @@ from controlplane.queries.tenancy import shares
 from controlplane.security import sessions
 from controlplane.services.accounts import logins
 from controlplane.services.audit import retention
-from controlplane.services.scheduling import clusters, diagnoses, experiments, lending, slownodes
+from controlplane.services.scheduling import clusters, diagnoses, experiments, lending, planning, slownodes
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import servicedays, usage
 from controlplane.services.workloads import actions, checkpoints, idempotency, idle, samples
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions and old answers are dropped so often
+PLAN_WINDOWS = 5  # windows of a look: twelve have to pass until what was changed is measured
 NOTE_SECONDS, STRETCHES = 600.0, 10  # days of services are noted so often, and so many parts of them in one round
 
 
@@ -78,7 +79,16 @@ def _note_steps(wiring: Wiring, at: float, uses: Sequence[GpuUse], lease: HeldLe
         slownodes.note(at=at, seen=seen, lease=lease)
         lending.note_starts(at=at, seen=seen, period=window, lease=lease)
         experiments.look(at=at, seen=seen, period=window, lease=lease)
+        _plan(wiring, at, PLAN_WINDOWS * window, lease)
     wiring.kept.update(dict.fromkeys(due, at))
+
+
+def _plan(wiring: Wiring, at: float, period: float, lease: HeldLease) -> None:
+    """Divide the GPUs of elastic trainings, when that is due."""
+    if at - wiring.kept.get("planned_at", -period) >= period:
+        memories = wiring.kept.setdefault("plans", {})
+        planning.look(at=at, memories=memories, lease=lease)
+        wiring.kept["planned_at"] = at
 
 
 def _note_days(at: float, lease: HeldLease) -> bool:

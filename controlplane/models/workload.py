@@ -131,6 +131,11 @@ class Workload(models.Model):
     objective_since = models.FloatField(
         null=True, help_text="When the objective was changed: requests of before do not count; null: never."
     )
+    workers_planned = models.PositiveIntegerField(
+        null=True,
+        help_text="An elastic training runs with no more workers, as others of its team gain more from the GPUs; null: "
+        "up to its most.",
+    )
 
     class Meta:
         constraints = [

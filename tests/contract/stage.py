@@ -46,7 +46,9 @@ class Stage:
 
     def _play(self, step: Step) -> None:
         steps.do(self._scene, step)
-        is_judged = any(one.kind.startswith("Change") for wanted in step.events.values() for one in wanted)
+        is_judged = any(
+            one.kind.startswith(("Change", "WorkersPlanned")) for wanted in step.events.values() for one in wanted
+        )
         self._until(
             lambda: all(len(self._new(name, wanted)) >= len(wanted) for name, wanted in step.events.items()),
             longer=JUDGED if is_judged else 1.0,

@@ -26,7 +26,9 @@ class ChangedByWeft(Answer):
     """What Weft changed of a training and still holds, or is about to change."""
 
     axis = s.CharField(help_text="What is changed: place, node, cpu, servers or workers.")
-    status = s.CharField(help_text="As in GET /trainings/{uid}/experiments.")
+    status = s.CharField(
+        help_text="As in GET /trainings/{uid}/experiments; planned: its workers by the plan of its team's trainings."
+    )
     since = s.DateTimeField(allow_null=True)
     message = s.CharField(help_text="What holds, and why.")
     undo = s.CharField(help_text="How to undo it.")

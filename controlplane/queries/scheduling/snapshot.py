@@ -23,12 +23,24 @@ from gpushare.gpu import Enforcer, Share
 from scheduler.model.history import History
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team
-from scheduler.model.workload import ENDED, Assignment, Gang, Kind, Level, Phase, ResourceRequest, Topology, Workload
+from scheduler.model.workload import (
+    ACTIVE,
+    ENDED,
+    Assignment,
+    Gang,
+    Kind,
+    Level,
+    Phase,
+    ResourceRequest,
+    Topology,
+    Workload,
+)
 
 _LIVE = tuple(phase for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
 _STAYING = (PlacementState.RESERVED, PlacementState.BOUND)
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
+_RUNS_TEXT = frozenset(phase.value for phase in ACTIVE)  # what waits starts as it was asked for, whatever was planned
 Seats = dict[UUID, list[Assignment]]
 Teams = dict[int, tuple[str, tuple[str, ...]]]  # by key: name, and what it demands of what holds its shares
 _LEVELS = dict(enumerate(Level))
@@ -115,6 +127,7 @@ _COLUMNS = (
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
     "scaled_at", "finishing", "moving", "roles", "surge", "awake", "standby", "goes_to", "off",
     "workers_cap", "offloads", "spread", "role_counts", "asynchronous", "share_labels",
+    "workers_planned",
 )  # fmt: skip
 
 
@@ -160,7 +173,7 @@ def _workload(values: tuple[Any, ...], teams: Teams, seats: Seats, with_surge: b
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
      scaled_at, finishing, moving, roles, surge, awake, standby, goes_to, off, cap, offloads,
-     spread, role_counts, asynchronous, labels) = values  # fmt: skip
+     spread, role_counts, asynchronous, labels, planned) = values  # fmt: skip
     of_team, demands = teams[team]
     share = Share(guarantee, limit, gpu_memory, labels_of(labels)) if guarantee else None
     ask = ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
@@ -170,9 +183,7 @@ def _workload(values: tuple[Any, ...], teams: Teams, seats: Seats, with_surge: b
         team=of_team,
         kind=Kind(kind),
         ask=_demanding(ask, demands),
-        gang=Gang(count + surge if with_surge else count, least, most)
-        if cap is None
-        else _capped(count, least, most, cap),
+        gang=_gang(count + surge if with_surge else count, least, most, cap, planned if phase in _RUNS_TEXT else None),
         topology=Topology(_level(require), _level(prefer)),
         priority=priority,
         preemptible=preemptible,
@@ -220,9 +231,12 @@ def _demanding(ask: ResourceRequest, demands: tuple[str, ...]) -> ResourceReques
     return replace(ask, demands=demands) if demands and ask.share else ask
 
 
-def _capped(count: int, least: int, most: int, cap: int) -> Gang:
-    """An elastic gang that is to run with no more workers than this."""
-    cap = max(cap, least)
+def _gang(count: int, least: int, most: int, *caps: int | None) -> Gang:
+    """What it is to have; with no more workers than these, as far as there are any."""
+    known = [cap for cap in caps if cap is not None]
+    if not known:
+        return Gang(count, least, most)
+    cap = max(min(known), least)
     return Gang(min(count, cap), least, min(most, cap))
 
 

@@ -13,18 +13,19 @@ from controlplane.jobspec.quantities import iso
 from controlplane.models import Event, Experiment, ExperimentStatus, Workload
 from controlplane.queries.workloads import experiments
 from scheduler.model.mention import counted
-from scheduler.model.workload import ENDED, WAITING, Kind, Phase
+from scheduler.model.workload import ACTIVE, ENDED, WAITING, Kind, Phase
 
 ASKS = ("ChangeTried", "ChangeRolledBack", "ChangeTakenBack")  # events with which one asks for other places
+PLANNED = "planned"  # not tried and judged, but divided among its team's trainings
 SEE = "`weft diagnose` shows what is measured"
 
 
 def of(workload: Workload) -> list[dict[str, Any]]:
-    """Each {axis, status, since, message, undo}; at most three. A query or two; none where there can be nothing."""
+    """Each {axis, status, since, message, undo}; at most four. A query or two; none where there can be nothing."""
     if workload.kind != Kind.TRAINING.value or Phase(workload.phase) in ENDED:
         return []
     rows = experiments.of(workload)
-    return [*_cap(workload, rows), *_move(workload, rows), *_trial(workload, rows)]
+    return [*_cap(workload, rows), *_plan(workload), *_move(workload, rows), *_trial(workload, rows)]
 
 
 def _cap(workload: Workload, rows: Sequence[Experiment]) -> Iterator[dict[str, Any]]:
@@ -41,6 +42,26 @@ def _cap(workload: Workload, rows: Sequence[Experiment]) -> Iterator[dict[str, A
     if row is not None and row is newest:
         undo = f"`weft rollback {workload.name}` lets it have more again, and so does a person's change of its workers"
     yield _told(row, Axis.WORKERS, said, f"{undo}.")
+
+
+def _plan(workload: Workload) -> Iterator[dict[str, Any]]:
+    """With fewer workers than it may have, as others of its team gain more from the GPUs."""
+    planned, most = workload.workers_planned, max(workload.workers, workload.workers_max)
+    if planned is None or Phase(workload.phase) not in ACTIVE:
+        return
+    newest = Event.objects.filter(workload=workload.pk, kind="WorkersPlanned").order_by("-id").first()
+    said = f"It has at most {counted(planned, 'worker')} of the {most} that it may have"
+    undo = (
+        "Its own `workers.min` is never undercut; with `reallocation` set to `recommend` its team has no plan, "
+        "and it grows again."
+    )
+    yield {
+        "axis": str(Axis.WORKERS),
+        "status": PLANNED,
+        "since": None if newest is None else iso(newest.cluster_at),
+        "message": f"{said}{'' if newest is None else ': ' + newest.message.rstrip('.')}.",
+        "undo": undo,
+    }
 
 
 def _move(workload: Workload, rows: Sequence[Experiment]) -> Iterator[dict[str, Any]]:

@@ -167,9 +167,13 @@ def offer(workload: Workload, now: Allocation, members: Iterable[Place], at: flo
 
 
 def _fewer(workload: Workload, now: Allocation) -> tuple[int, int] | None:
-    """With how many workers an elastic training may run: not with more, as it grows by itself where there is room."""
+    """With how many workers an elastic training may run: not with more, as it grows by itself where there is room.
+
+    None where it has a fixed number, or the plan of its team's trainings says how many it has (planning.py).
+    """
     is_elastic = workload.workers_min < max(workload.workers, workload.workers_max)
-    return (workload.workers_min, now.workers) if is_elastic and not workload.managed_by else None
+    is_free = is_elastic and not workload.managed_by and workload.workers_planned is None
+    return (workload.workers_min, now.workers) if is_free else None
 
 
 def remaining(workload: Workload, at: float) -> float:

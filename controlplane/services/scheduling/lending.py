@@ -9,7 +9,7 @@ Bounded: the newest few of each kind, and none that is older than 90 days. docs/
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -59,6 +59,12 @@ def lent(workload: Workload, node: str) -> tuple[Observation, ...]:
     """What others like it saw, the newest. Two queries."""
     rows = StepObservation.objects.filter(kind=key(workload, node), workload__team=workload.team_id)
     return tuple(_observations(rows.exclude(workload=workload).order_by("-at", "-id")[:LEND]))
+
+
+def own(workload: Workload) -> tuple[Observation, ...]:
+    """What it saw itself, one for each allocation, the newest first. One query."""
+    rows = StepObservation.objects.filter(workload=workload).order_by("-at", "-id")
+    return tuple(replace(one, is_lent=False) for one in _observations(rows))
 
 
 def prune(at: float) -> None:

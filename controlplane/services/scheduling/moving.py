@@ -1,4 +1,5 @@
-"""A running training that asks to run elsewhere: the wish is written here, the scheduler decides the places.
+"""A running training that asks to run elsewhere, or is to have fewer workers: the wish is written here, the scheduler
+decides the places.
 
 So a move is decided by a round, with the quota, the planned starts and the work of others in it (scheduler/actions/
 reallocate.py). Once it has started again the wish is gone.
@@ -66,6 +67,21 @@ def cap(*, workload: Workload, workers: int | None, actor: str, event: tuple[str
     kind, message = event
     batch.note(row, kind, message=message, data={"workers_cap": workers})
     batch.write()
+
+
+@transaction.atomic
+def plan(*, workload: Workload, workers: int | None, actor: str, message: str) -> bool:
+    """Have an elastic training that runs have no more workers than this by the plan, or up to its most (None).
+
+    Whether that was done: not where it runs no more, or is stopped by somebody.
+    """
+    batch, row = locked(workload, actor, None)
+    if row.phase != Phase.RUNNING or row.intent or row.workers_planned == workers:
+        return False
+    batch.bump(row, workers_planned=workers)
+    batch.note(row, "WorkersPlanned", message=message, data={"workers_planned": workers})
+    batch.write()
+    return True
 
 
 @transaction.atomic

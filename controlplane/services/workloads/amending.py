@@ -75,7 +75,7 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
     batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
     if "workers" in changes:
-        batch.change(row, workers_cap=None)  # what a person asks for goes first
+        batch.change(row, workers_cap=None, workers_planned=None)  # what a person asks for goes first
     _keep_awake(batch, row, spec, count)
     kind, message = event
     batch.note(row, kind, message=message, data={"changes": _told(changes)})

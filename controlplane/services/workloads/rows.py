@@ -19,6 +19,7 @@ class Row(State):
     team_id: int
     workers_max: int
     workers_cap: int | None
+    workers_planned: int | None
     priority: int
     submitted_at: float
     team: str = ""  # its name

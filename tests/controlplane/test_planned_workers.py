@@ -1,0 +1,133 @@
+"""Elastic trainings of one team share their GPUs by what each gains from them, in place; turns and quotas hold."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from controlplane.models import Event, Workload
+from controlplane.queries.scheduling.snapshot import full
+from controlplane.queries.workloads import reallocated
+from controlplane.services.intake.ownership import Hand
+from controlplane.services.workloads import amending
+from scheduler.model.workload import Gang
+from tests.controlplane.moved import LONG, Steps, pass_minutes, want, world_of
+from tests.controlplane.state import World, story
+
+pytestmark = pytest.mark.django_db
+
+ALL = 32  # GPUs of the world
+
+
+@dataclass
+class ByWorkers(Steps):
+    """How long a step of each takes follows from how many workers it has: one example of each worker a step.
+
+    Where more workers do hardly more, the exchange is nearly all of a step, as its workers report.
+    """
+
+    by: Mapping[str, Callable[[int], float]] = field(default_factory=dict)
+
+    def _of(self, uid: str) -> Any:
+        name = Workload.objects.values_list("name", flat=True).get(pk=uid)
+        count = len([pod for pod in self.cluster.pods.values() if pod.workload == uid and pod.phase == "Running"])
+        self.seconds, self.sync = lambda _: self.by[name](count), 0.9 if self.by[name] is FLAT else 0.05
+        return super()._of(uid)
+
+
+LINE: Callable[[int], float] = lambda count: 1.0  # noqa: E731 - twice the workers do twice as much
+FLAT: Callable[[int], float] = lambda count: 0.2 + 0.5 * count  # noqa: E731 - more workers do hardly more
+
+
+@pytest.fixture
+def world() -> World:
+    return world_of(ByWorkers(by={"line": LINE, "flat": FLAT, "other": LINE}))
+
+
+def elastic(world: World, name: str, *nodes: str, **asked: Any) -> Workload:
+    workers = {"count": 8, "min": 2, "max": 24}
+    asked = {"workers": workers, "resources": {"gpus": 1, "cpu": 1, "memory": "1Gi"}, "image": f"{name}:1", **asked}
+    made = world.submit(name, **asked)
+    world.run(made, *[node for node in nodes for _ in range(8)])
+    return made
+
+
+def running(world: World, workload: Workload) -> int:
+    workload.refresh_from_db()
+    return len([p for p in world.cluster.pods.values() if p.workload == str(workload.pk) and p.phase == "Running"])
+
+
+def test_what_gains_from_workers_has_those_that_do_nothing_for_another(world: World) -> None:
+    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    world.later(LONG)
+    pass_minutes(world, 60)
+    assert running(world, flat) <= 8  # of 24, which it grew to at first
+    assert running(world, line) == 24
+    assert flat.workers_planned is not None and line.workers_planned is None
+    assert flat.attempt == line.attempt == 1  # in place
+    assert "WorkersPlanned" in story(flat)
+    told = Event.objects.filter(workload=flat.pk, kind="WorkersPlanned").latest("id").message
+    assert "2 elastic trainings on" in told and "at most" in told
+
+
+def test_where_its_team_only_wants_to_be_told_it_grows_as_before(world: World) -> None:
+    want("recommend")
+    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    world.later(LONG)
+    pass_minutes(world, 40)
+    assert flat.workers_planned is line.workers_planned is None
+    assert running(world, flat) + running(world, line) == ALL
+
+
+def test_a_team_that_wants_it_no_more_has_its_trainings_grow_again(world: World) -> None:
+    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    world.later(LONG)
+    pass_minutes(world, 60)
+    flat.refresh_from_db()
+    assert flat.workers_planned is not None
+    want("off")
+    pass_minutes(world, 12)
+    assert running(world, flat) + running(world, line) == ALL
+    assert flat.workers_planned is None
+
+
+def test_while_anything_waits_for_such_gpus_nothing_is_planned(world: World) -> None:
+    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    world.later(LONG)
+    wide = world.submit("wide", workers=ALL, resources={"gpus": 1, "cpu": 1, "memory": "1Gi"})
+    pass_minutes(world, 40)
+    wide.refresh_from_db()
+    assert wide.phase in ("Queued", "Reserved")
+    flat.refresh_from_db()
+    line.refresh_from_db()
+    assert flat.workers_planned is line.workers_planned is None
+
+
+def test_what_starts_again_has_the_workers_that_it_asked_for(world: World) -> None:
+    flat, _ = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    Workload.objects.filter(pk=flat.pk).update(workers_planned=4)
+    assert full(at=world.cluster.at).workloads[str(flat.pk)].gang == Gang(4, 2, 4)
+    Workload.objects.filter(pk=flat.pk).update(phase="Queued")
+    assert full(at=world.cluster.at).workloads[str(flat.pk)].gang == Gang(8, 2, 24)
+
+
+def test_a_persons_number_of_workers_goes_first(world: World) -> None:
+    flat = world.submit("flat", workers={"count": 8, "min": 2, "max": 24})
+    Workload.objects.filter(pk=flat.pk).update(workers_planned=4)
+    flat.refresh_from_db()
+    changes = {"workers": {"count": 20, "min": 20, "max": 24}}
+    amending.patch(workload=flat, changes=changes, version=None, actor="alice", hand=Hand.PERSON)
+    flat.refresh_from_db()
+    assert flat.workers_planned is None
+
+
+def test_why_says_that_the_plan_holds_it_and_how_to_undo_it(world: World) -> None:
+    flat, _ = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    world.later(LONG)
+    pass_minutes(world, 60)
+    flat.refresh_from_db()
+    (told,) = reallocated.of(flat)
+    assert (told["axis"], told["status"]) == ("workers", "planned")
+    assert f"at most {flat.workers_planned} workers of the 24" in told["message"]
+    assert "reallocation" in told["undo"]
