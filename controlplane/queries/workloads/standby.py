@@ -111,6 +111,19 @@ def price(replicas: int, serving: int, standby: int, bound: int | None = None) -
     )
 
 
+def replicas_of(workload: Workload, asked: int | str | None) -> int:
+    """How many replicas would stand by, as a job file says it; None: as many as now."""
+    if isinstance(asked, str):
+        return int(workload.workers_max - workload.workers_min)
+    return int(workload.standby) if asked is None else asked
+
+
+def price_of(workload: Workload, standby: int) -> str:
+    """The price of so much standby for a service that is there. One query, or none."""
+    bound = may_hold(workload.team.name) if standby else None
+    return price(workload.workers_max, workload.workers_min, standby, bound)
+
+
 _HOLD = ("gpus", "state", "bound_at", "released_at")
 
 
