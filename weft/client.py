@@ -208,9 +208,9 @@ class Client(ClusterClient):
         path = f"/trainings/{part(uid)}/experiments/take-back"
         return the_object(self._transport.send("POST", path, body={}, key=new_key()))
 
-    def objective_price(self, uid: str, *, p95_latency: str = "", p95_first_token: str = "") -> Json:
-        """What a service's objective costs at the load of its last day, and what another latency would."""
-        params = {"p95_latency": p95_latency, "p95_first_token": p95_first_token}
+    def objective_price(self, uid: str, *, p95_latency: str = "", p95_first_token: str = "", standby: str = "") -> Json:
+        """What a service's objective costs at the load of its last day, and what another latency or standby would."""
+        params = {"p95_latency": p95_latency, "p95_first_token": p95_first_token, "standby": standby}
         return the_object(self._transport.get(f"/inferences/{part(uid)}/slo/price", params))
 
     def rollback(self, uid: str, *, to: int | None = None) -> Json:

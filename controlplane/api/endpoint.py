@@ -24,7 +24,7 @@ from controlplane.api.pagination import DEFAULT_SIZE, MAX_SIZE, page, part
 from controlplane.api.refusals import Faulty
 from controlplane.api.renamed import with_old_names
 from controlplane.api.serializers.problem import Problem
-from controlplane.jobspec.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown
+from controlplane.jobspec.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, WholeOrWord, shown
 from controlplane.queries.accounts import access
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def versioned(row: Any, version: int, status: int = 200) -> Response:
 def _typed(text: str, parameter: Parameter) -> Any:
     """Query parameters are text; numbers, flags and lists are written out in it."""
     shape = parameter.shape
-    if isinstance(shape, Whole) and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit():
+    if isinstance(shape, Whole | WholeOrWord) and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit():
         return int(text) if len(text) < 20 else text
     if isinstance(shape, Flag) and text in ("true", "false"):
         return text == "true"

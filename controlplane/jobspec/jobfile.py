@@ -308,6 +308,7 @@ BODY = (
 )
 EXPECTED = Field("expected_duration", _duration("6h"), "A hint: running time in total.")
 PORTS = Field("ports", Items(PORT, 20, is_unique=True), "Ports it listens on.")
+STANDBY = WholeOrWord(Whole(0, MAX_WORKERS), AUTO)
 OWN = {
     Kind.TRAINING: (
         Field("image", IMAGE_FIELD, "Container image.", REQUIRED),
@@ -351,7 +352,7 @@ OWN = {
         ),
         Field(
             "standby",
-            WholeOrWord(Whole(0, MAX_WORKERS), AUTO),
+            STANDBY,
             "Further replicas that are kept loaded and get no requests until they are needed: a number, or auto for "
             "all up to replicas.max. Elastic trainings borrow their GPUs meanwhile.",
         ),

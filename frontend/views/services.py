@@ -181,7 +181,7 @@ def price(request: HttpRequest, uid: UUID) -> HttpResponse:
     asked = revising.latency(request.GET)
     waiting = revising.replicas_on_standby(request.GET.get(revising.STANDING_BY, ""), w)
     now, other = objectiveprice.costs(w, clock(request).now, asked, waiting)
-    told = (revising.costs(now, other, w.workers_max), standby.price(w.workers_max, w.workers_min, waiting))
+    told = (revising.costs(now, other, w.workers_max), standby.price_of(w, waiting))
     return render(request, "frontend/parts/price.html", {"sentence": " ".join(one for one in told if one)})
 
 

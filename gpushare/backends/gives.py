@@ -35,6 +35,11 @@ class Part:
     profile: str = ""
 
 
+def chooses_device(enforcer: Enforcer) -> bool:
+    """Whether its software on the node chooses the device of a share, so that nobody else knows which it is."""
+    return enforcer in _CHOOSE
+
+
 def part(enforcer: Enforcer, share: Share, device: Device) -> Part | NotGiven:
     """What `enforcer` is told of this share on such a device, or why it cannot give it."""
     if share.labels and enforcer in _CHOOSE:

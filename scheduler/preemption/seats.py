@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpushare.backends.gives import chooses_device
+from gpushare.gpu import Enforcer
 from scheduler.fit.gang import ranked
 from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY
 from scheduler.model.workload import Assignment, Phase, ResourceRequest, Weights, Workload
@@ -78,6 +80,8 @@ def open_seats(session: Session) -> Iterator[Seat]:
             if a.weights == Weights.TO_DEVICE:
                 continue
             node = plan.inventory.nodes[at]
+            if chooses_device(Enforcer(node.enforcer or Enforcer.ADVISORY)):
+                continue  # it may have given the replica another device than this one
             if (a.node, a.gpus) not in taken and node.is_usable and node.takes_shares and a.gpus[0] not in node.lost:
                 yield Seat(service, a, at, int(plan.inventory.offset[at]) + a.gpus[0])
 

@@ -67,9 +67,10 @@ TIGHT = {**PRICE, "p95_seconds": 0.09, "gpu_hours_a_day": 96.0, "replicas_mean":
 UNKNOWN = {**dict.fromkeys(PRICE), "p95_seconds": 0.2}
 
 
-def priced(server: Scripted, now: object, asked: object = None) -> None:
+def priced(server: Scripted, now: object, asked: object = None, standby: str = "") -> None:
     server.on("GET", "/workloads", page(CHAT))
-    server.on("GET", f"/inferences/{CHAT['uid']}/slo/price", {"uid": CHAT["uid"], "now": now, "asked": asked})
+    told = {"uid": CHAT["uid"], "now": now, "asked": asked, "standby": standby}
+    server.on("GET", f"/inferences/{CHAT['uid']}/slo/price", told)
 
 
 def test_what_another_latency_would_cost_is_told_beside_the_present_one(signed_in: Scripted, weft: Weft) -> None:
@@ -80,6 +81,14 @@ def test_what_another_latency_would_cost_is_told_beside_the_present_one(signed_i
         "200 ms: about 48.2 GPU-hours a day, 2.0 replicas on average, 4 at most",
     ]
     assert signed_in.sent("GET", f"/inferences/{CHAT['uid']}/slo/price")[0].query == {"p95_latency": "90ms"}
+
+
+def test_standby_has_its_price_before_it_is_changed(signed_in: Scripted, weft: Weft) -> None:
+    priced(signed_in, PRICE, {**PRICE, "replicas_mean": 4.01}, "Standby holds up to 2 GPUs, 48 GPU hours a day.")
+    said = weft("price", "nlp/chat", "--standby", "2").out.splitlines()
+    assert "4.0 replicas on average" in said[0]
+    assert said[2:] == ["Standby holds up to 2 GPUs, 48 GPU hours a day."]
+    assert signed_in.sent("GET", f"/inferences/{CHAT['uid']}/slo/price")[0].query == {"standby": "2"}
 
 
 def test_a_first_token_has_a_price_too_and_one_latency_is_asked_about(signed_in: Scripted, weft: Weft) -> None:

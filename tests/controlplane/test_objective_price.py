@@ -11,7 +11,7 @@ from autoscaler.observed import Learned, counted
 from autoscaler.price import price
 from autoscaler.settings import Settings
 from controlplane.domain import lawstate
-from controlplane.models import ServiceState, ServiceWindow, Workload
+from controlplane.models import Quota, ServiceState, ServiceWindow, Workload
 from tests.controlplane.api.conftest import People, body_of, fields_of, people
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +72,26 @@ def test_before_requests_were_measured_it_is_not_known(crowd: People, chat: Work
         "p95_seconds": 0.2, "p95_of": "answer", "gpu_hours_a_day": None, "replicas_mean": None, "replicas_most": None,
         "short_part": None,
     }  # fmt: skip
+
+
+def test_other_standby_has_its_price_before_it_is_asked_for(crowd: People, chat: Workload) -> None:
+    learned(chat, crowd.world.cluster.at)
+    path = f"/inferences/{chat.pk}/slo/price"
+    told = body_of(crowd.viewer.get(path))
+    assert (told["asked"], told["standby"]) == (None, "")
+    told = body_of(crowd.viewer.get(f"{path}?standby=2"))
+    assert told["asked"]["p95_seconds"] == told["now"]["p95_seconds"]
+    assert told["asked"]["replicas_mean"] > told["now"]["replicas_mean"]
+    assert told["standby"].startswith("Standby holds up to 2 GPUs, 48 GPU hours a day. It")
+    Quota.objects.filter(team=chat.team).update(nominal=4000, borrowing_limit=0)
+    told = body_of(crowd.viewer.get(f"{path}?standby=auto&p95_latency=90ms"))
+    assert told["asked"]["p95_seconds"] == 0.09
+    assert told["standby"].startswith("Standby holds up to 3 GPUs, 72 GPU hours a day, not 5: the team's quotas let")
+    assert body_of(crowd.viewer.get(f"{path}?standby=0"))["standby"] == ""
+    Workload.objects.filter(pk=chat.pk).update(standby=1)
+    assert body_of(crowd.viewer.get(path))["standby"].startswith("Standby holds up to 1 GPU,")
+    for wrong in ("-1", "some", "1.5", "99999"):
+        assert fields_of(crowd.viewer.get(f"{path}?standby={wrong}")) == ["standby"]
 
 
 @pytest.mark.parametrize("text", ["0s", "2h", "soon", "100"])

@@ -5,7 +5,18 @@ import pytest
 from controlplane.cluster.port import PodPhase, PodSpec, ServiceUse
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.loops import scale, schedule
-from controlplane.models import Action, Cycle, Event, Placement, ServiceWindow, Workload
+from controlplane.models import (
+    Action,
+    Cycle,
+    Event,
+    Node,
+    NodePool,
+    Placement,
+    Quota,
+    ServiceWindow,
+    Team,
+    Workload,
+)
 from controlplane.queries.workloads import details, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.scheduling import policy
@@ -111,6 +122,37 @@ def test_a_preview_says_what_it_costs():
     assert standby.price(3, 1, 2).startswith("Standby holds up to 2 GPUs, 48 GPU hours a day.")
     assert standby.price(2, 1, 4).startswith("Standby holds up to 1 GPU, 24 GPU hours a day.")
     assert standby.price(3, 1, 0) == standby.price(1, 1, 5) == ""
+
+
+@pytest.mark.parametrize(
+    ("bound", "says"),
+    [
+        (None, "Standby holds up to 4 GPUs, 96 GPU hours a day. It counts"),
+        (5, "Standby holds up to 4 GPUs, 96 GPU hours a day. It counts"),
+        (4, "Standby holds up to 3 GPUs, 72 GPU hours a day, not 4: the team's quotas let it hold 4 GPUs at most. It"),
+        (1, "No GPU is kept on standby: the team's quotas let it hold 1 GPU at most."),
+        (0, "No GPU is kept on standby: the team's quotas let it hold 0 GPUs at most."),
+    ],
+)
+def test_what_it_costs_is_bounded_by_what_the_team_may_hold(bound: int | None, says: str) -> None:
+    assert standby.price(5, 1, 4, bound).startswith(says)
+
+
+def test_what_a_team_may_hold_is_what_it_owns_and_may_borrow_where_gpus_take_shares(world):
+    red = Team.objects.get(name="red")
+    Quota.objects.filter(team=red).delete()
+    assert standby.may_hold("red") is None, "no quota, no limit"
+    pool = NodePool.objects.get(name="main")
+    Quota.objects.create(team=red, pool=pool, nominal=3000, borrowing_limit=1500)
+    assert Node.objects.filter(pool=pool).count() > 1
+    assert standby.may_hold("red") == 4
+    other = NodePool.objects.create(name="other")
+    Quota.objects.create(team=red, pool=other, nominal=9000, borrowing_limit=0)
+    assert standby.may_hold("red") == 4, "no GPU there"
+    Quota.objects.filter(team=red, pool=pool).update(borrowing_limit=None)
+    assert standby.may_hold("red") is None
+    NodePool.objects.filter(pk=pool.pk).update(takes="whole")
+    assert standby.may_hold("red") is None
 
 
 def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Workload
+from controlplane.models import Quota, Workload
 from tests.controlplane.api.conftest import People, body_of, fields_of, people
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +150,8 @@ def test_the_form_says_what_standby_would_cost_before_it_is_saved(crowd: People)
     assert "Standby holds up to 2 GPUs, 48 GPU hours a day." in told("2")
     assert "Standby holds up to 3 GPUs, 72 GPU hours a day." in told("auto")
     assert "Standby" not in told("") + told("0") + told("many")
+    Quota.objects.filter(team=chat.team).update(nominal=2000, borrowing_limit=0)
+    assert "Standby holds up to 1 GPU, 24 GPU hours a day, not 3: the team&#x27;s quotas let it hold 2" in told("auto")
 
 
 def test_the_form_begins_a_canary_which_the_slider_weighs_and_a_hundred_promotes(crowd: People, chat: Workload) -> None:

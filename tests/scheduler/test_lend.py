@@ -77,6 +77,17 @@ def test_a_replica_that_fell_asleep_just_now_is_not_lent() -> None:
     assert schedule(world.replace(changed=[replace(service, placement=fresh)]), RULES) == ()
 
 
+@pytest.mark.parametrize(
+    ("enforcer", "is_lent"),
+    [("mig", False), ("mps", False), ("dra", False), ("hami", True), ("time-slicing", True), ("weft", True)],
+)
+def test_where_other_software_chooses_the_device_of_a_replica_none_is_lent(enforcer: str, *, is_lent: bool) -> None:
+    """The replica may be on another device than we know of, and a worker would come to somebody else's."""
+    world = parse((LENDING + GANG).replace("memory 40000", f"memory 40000 by {enforcer}"))
+    assert world.inventory.nodes[0].enforcer == enforcer
+    assert bool(schedule(world, RULES)) == is_lent
+
+
 def test_while_replicas_load_none_is_lent() -> None:
     assert schedule(parse(LENDING.replace("running a:0", "scaling a:0") + GANG), RULES) == ()
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from autoscaler.observed import NONE, Scrape
-from controlplane.benchmarks.slo import cells, compare, notes, policies, traces
+from controlplane.benchmarks.slo import cells, compare, measure, notes, policies, traces
 from controlplane.benchmarks.slo.cells import Cell
 from controlplane.benchmarks.slo.judge import Policy, Seen, judge
-from controlplane.benchmarks.slo.traces import Trace
+from controlplane.benchmarks.slo.traces import Trace, noise
 
 
 def cell(policy: str, trace: str, start: float, hours: float, *, attained: bool = True, bad: int = 0) -> Cell:
@@ -88,7 +88,7 @@ def test_what_nine_of_ten_took_counts_their_wait() -> None:
 
 def alike(name: str, seed: int, policy: str, start: float, hours: float = 12.0, room: float = 1.5) -> Cell:
     one = cell(policy, name, start, hours)
-    return replace(one, seed=seed, room=room, gross=40.0 * room, first_late=1.5, onset=4)
+    return replace(one, seed=seed, room=room, gross=40.0 * room, first_late=1.5, onset=4, resting=0.5)
 
 
 def all_of(seeds: tuple[int, ...] = (5, 6)) -> list[Cell]:
@@ -109,16 +109,21 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
     for said in (
         "baselines on seeds 5, 6",
         "azure: 2 s: late 0.000 %, net at 5, 60, 180 s a call 1.20, 1.20, 1.20, 0.0 calls and 0.0 lends a replica-hour",
+        "10 s: late 0.000 %, 0 bad, net 1.20, 1.20, 1.20; alone",
+        "2 s, where a replica is lent only once it has slept for 30 s, as by the scheduler's defaults: net 1.250",
         "1.5 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (6.0)",
         "3 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (12.0)",
-        "net over the oracle of starts of 30/90/300 s: azure 1.20/1.17/1.17, azure8 1.20/1.19/1.17",
+        "\n2 s: net over the oracle of starts of 30/90/300 s: azure 1.20/1.17/1.17, azure8 1.20/1.19/1.17",
+        "\n10 s: net over the oracle of starts of 30/90/300 s: azure 1.20/1.17/1.17, azure8 1.20/1.19/1.17",
         "the cell's own start, 30/90/300 s: azure 1.20/1.17/1.17",
         "the very first minute, 2 s, late of its arrivals, %, worst seed: azure 1.50",
+        "the very first minute, 10 s, late of its arrivals, %, worst seed: azure 1.50",
         "minutes of onset at starts of 30/90/300 s, the most of a seed: azure 4/4/4",
         "the half that was not used (azure8, genaiQ34, genai13d, step, diurnal), seeds as above: 2 s: late 0.0000 %",
         "without standby, hpa-cpu 0.3 60s: 60 of 60 cells; hours over the oracle's: azure 2.40",
         "the best keda of each cell, chosen in hindsight: 60 of 60 cells; hours over the oracle's (cells attained):",
         "standby of 2 s by hpa-rps 0.3: late 0.000 %, 0 bad, net 1.20",
+        "standby of 2 s by the best hpa-rps of each trace, chosen in hindsight: net 1.20; azure 0.3 1.20 (0 bad)",
         "fewest static replicas that attain it, chosen in hindsight; hours over the oracle's: azure 1.20",
         "alone within the hours of hpa-cpu 0.3 60s (30 cells): alone, 30 cells at 0.50 x its hours; all tried:",
         "3 x the busiest minute, without standby, alone: 60 of 60 cells",
@@ -145,6 +150,34 @@ def test_a_cell_counts_its_first_minute_its_onset_and_all_that_is_held() -> None
     assert (found.first_late, found.onset) == (50.0, 4)  # the jump from 2 to 6 in a minute is one, too
     assert found.gross == pytest.approx(late.max_replicas / 6)
     assert (found.calls, found.lends) == (0, 0)
+
+
+def test_with_the_same_standby_hpa_is_shown_with_the_setting_that_suits_each_trace() -> None:
+    judged = [
+        cell("standby hpa-rps 0.3", "ramp", 2.0, 15.0),
+        cell("standby hpa-rps 0.5", "ramp", 2.0, 13.0),
+        cell("standby hpa-rps 0.9", "ramp", 2.0, 9.0, bad=2),
+        cell("standby hpa-rps 0.9", "step", 2.0, 9.0, bad=2),
+        cell("standby hpa-rps 0.3", "step", 2.0, 15.0, bad=4),
+    ]
+    text = "\n".join(notes._beside(judged))  # noqa: SLF001 - the rest of the notes needs all traces
+    assert "chosen in hindsight: net 1.08; ramp 0.5 1.30 (0 bad), step 0.9 0.90 (2 bad)" in text
+
+
+@pytest.mark.parametrize(("wants", "seconds"), [((2, 2, 2, 1, 1), 15), ((2, 1, 1, 1, 1), 30), ((2, 1, 2, 2, 2), 15)])
+def test_what_is_let_go_is_lent_by_the_product_half_a_minute_later(wants: tuple[int, ...], seconds: float) -> None:
+    """Let go at 60, 30 and 30 s of 75, and in the last case called back after 15 s."""
+    told = iter(wants)
+    found = judge(steady(0.1, 75.0), Policy(lambda _: next(told)), start=0.0, most=2)
+    assert found.resting * 3600 == pytest.approx(seconds, abs=1.0)
+
+
+def test_turns_of_the_first_hour_are_told_beside_those_that_count() -> None:
+    trace = noise(5)
+    wants = iter((1, 2) * 500)
+    one = judge(trace, Policy(lambda _: next(wants)), start=30.0, most=2)
+    text = "\n".join(measure._of_noise([one] * 3, [one]))  # noqa: SLF001 - the whole benchmark takes minutes
+    assert "the first hour counted as well: at most 239.5" in text
 
 
 def test_each_replica_that_is_let_go_is_lent_again() -> None:

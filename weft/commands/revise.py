@@ -146,20 +146,23 @@ def price(
     name: Name,
     latency: Annotated[str, typer.Option("--latency", help="Another p95 latency, such as 200ms.")] = "",
     first_token: FirstToken = "",
+    standby: Annotated[str, typer.Option("--standby", help="Other replicas on standby: a number, auto, or 0.")] = "",
     team: Team = "",
     form: Form = Format.TABLE,
 ) -> None:
-    """Show what a service's objective costs at the load of its last day, and what another latency would."""
+    """Show what a service's objective costs at the load of its last day, and what another latency or standby would."""
     session: Session = ctx.obj
     now = session.client.find(name, team=team)
     _one_latency(latency, first_token)
-    found = session.client.objective_price(now.uid, p95_latency=latency, p95_first_token=first_token)
+    found = session.client.objective_price(now.uid, p95_latency=latency, p95_first_token=first_token, standby=standby)
     if not form.is_text:
         output.dump(found, form if form != Format.NAME else Format.JSON)
         return
     known = [one for one in (found["asked"], found["now"]) if one]
     for one in known:
         output.say(_price(one))
+    if found.get("standby"):
+        output.say(output.clean(found["standby"]))
     if not known:
         output.note(f"{now.path} has no objective. Name a latency: --latency 200ms, or --first-token 500ms.")
 

@@ -23,7 +23,11 @@ class ObjectivePrice(Answer):
 
     uid = s.UUIDField()
     now = LatencyPrice(allow_null=True, help_text="Null: it has no objective.")
-    asked = LatencyPrice(allow_null=True, help_text="Null: no latency was asked about.")
+    asked = LatencyPrice(allow_null=True, help_text="Null: no latency or standby was asked about.")
+    standby = s.CharField(
+        allow_blank=True,
+        help_text="What the standby that is asked about costs at most, or the present one; empty: nothing.",
+    )
 
 
 class RevisionRow(Answer):

@@ -16,13 +16,14 @@ from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.objective import FIELDS
+from controlplane.jobspec.objective import within as promised
 from controlplane.jobspec.quantities import iso
 from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
 from controlplane.queries.tenancy import platform
 from controlplane.queries.workloads import details as queries
-from controlplane.queries.workloads import diagnosis, experiments, notebooks, objectiveprice, revisions
+from controlplane.queries.workloads import diagnosis, experiments, notebooks, objectiveprice, revisions, standby
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import changing, clock
@@ -123,6 +124,7 @@ P95_LATENCY = Parameter(
 P95_FIRST_TOKEN = Parameter(
     "p95_first_token", jobfile.P95_FIRST_TOKEN, "In place of it a time to the first token, such as 500ms."
 )
+STANDBY = Parameter("standby", jobfile.STANDBY, "So many replicas on standby, as in a job file: a number, or auto.")
 BURN_RATES = ("five_minutes", "half_hour", "hour", "six_hours")  # of sla.SPANS, which ascend
 
 
@@ -165,19 +167,22 @@ class SloPrice(OfKind):
         answer=scaling.ObjectivePrice,
         tag="inferences",
         operation="price_inference_slo",
-        parameters=(P95_LATENCY, P95_FIRST_TOKEN),
+        parameters=(P95_LATENCY, P95_FIRST_TOKEN, STANDBY),
     )
     def get(self, request: Request, uid: UUID) -> Response:
-        """Tell how many GPU hours a day a service's objective takes at the load of its last day; or another latency."""
+        """Tell how many GPU hours a day a service's objective takes at the load of its last day; or other terms."""
         workload = self.one(uid)
         given = {of: self.given[name] for of, name in FIELDS.items() if self.given[name] is not None}
         if len(given) > 1:
             fix = "Ask about p95_latency or about p95_first_token."
             raise Refused(400, "Invalid", FIELDS[FIRST_TOKEN], f"Two latencies are given. {fix}")
         other = next((Within(seconds, of) for of, seconds in given.items()), None)
-        now, asked = objectiveprice.costs(workload, clock.now(), other)
+        if other is None and self.given["standby"] is not None:
+            other = promised(sla.objective(workload.spec))
+        kept = standby.replicas_of(workload, self.given["standby"])
+        now, asked = objectiveprice.costs(workload, clock.now(), other, kept)
         prices = {"now": objectiveprice.row(now), "asked": objectiveprice.row(asked)}
-        return Response({"uid": str(workload.pk), **prices})
+        return Response({"uid": str(workload.pk), **prices, "standby": standby.price_of(workload, kept)})
 
 
 class Autoscaling(OfKind):

@@ -30,8 +30,9 @@ class Cell:
 
     start: s until a replica serves. first_late: of the first minute's arrivals, %. onset: minutes of it. hours: those
     that replicas are held in which they are not lent; gross: those of all replicas that are allowed. calls, lends: how
-    often one was called, and let go. oracle: its hours for a start of 30 s. waited_percent: of all requests: late, and
-    only because they waited. room: replicas at most, times what the busiest minute needs.
+    often one was called, and let go; resting: hours of those let go before the product would lend them. oracle: its
+    hours for a start of 30 s. waited_percent: of all requests: late, and only because they waited. room: replicas at
+    most, times what the busiest minute needs.
     """
 
     policy: str
@@ -51,12 +52,18 @@ class Cell:
     onset: int = 0
     gross: float = 0.0
     lends: int = 0
+    resting: float = 0.0
 
     def net(self, call_seconds: float = CALL_SECONDS, start: float = STARTS[0]) -> float:
         """Net hours over those of the oracle of replicas that start in so many seconds."""
         factors = ORACLE[self.trace]
         own = self.oracle * factors[STARTS.index(start)] / factors[0]
         return (self.hours + self.calls * call_seconds / HOUR) / own
+
+    @property
+    def net_rested(self) -> float:
+        """The same at CALL_SECONDS where what is let go is lent only once it has slept for so long (`LEND_AFTER`)."""
+        return self.net() + self.resting / self.oracle
 
     @property
     def over_own(self) -> float:
@@ -137,6 +144,7 @@ def told(
         waited_percent=100.0 * found.waited / max(1, int(found.arrivals.sum())), room=room,
         first_late=100.0 * float(found.late[0]) / max(1, int(found.arrivals[0])),
         onset=int(onset.onset(found.arrivals, start).sum()), gross=most * trace.seconds / HOUR, lends=found.lends,
+        resting=found.resting,
     )  # fmt: skip
 
 

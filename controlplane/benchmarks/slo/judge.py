@@ -17,8 +17,10 @@ from autoscaler.observed import BUCKETS, Scrape
 from controlplane.benchmarks.slo.looks import looked
 from controlplane.benchmarks.slo.traces import Trace
 from controlplane.cluster.serving.loops import serve
+from scheduler.model.settings import Settings
 
 SCRAPE_SECONDS = 15
+LEND_AFTER = Settings().lend_after_seconds  # a replica is asleep for so long before the scheduler lends its GPU
 LATE_PART = 0.05  # of a minute's arrivals: above it the minute is bad
 MINUTE = 60.0
 Ints = npt.NDArray[np.int64]
@@ -82,7 +84,8 @@ class Judged:
     """What came of it: arrivals by minute, how many of them were late, replica-hours, starts, changes of direction.
 
     waited: how many of those late would not have been, had they not waited. ready: replicas that serve, at each look.
-    lends: how often a replica was let go and held nothing any more.
+    lends: how often a replica was let go and held nothing any more. resting: replica-hours of the first LEND_AFTER of
+    each of these, in which the product does not lend yet; no part of `hours`.
     """
 
     arrivals: Ints
@@ -94,6 +97,7 @@ class Judged:
     waited: int = 0
     ready: tuple[int, ...] = ()
     lends: int = 0
+    resting: float = 0.0
 
     @property
     def late_percent(self) -> float:
@@ -124,7 +128,8 @@ class Service:
         self.draining: dict[int, _Replica] = {}
         self.free, self.owner = np.empty(0), np.empty(0, dtype=np.int64)
         self.begun = self.number = self.starts = self.lends = self.answered = 0
-        self.held = self.seconds = 0.0
+        self.held = self.seconds = self.rested = 0.0
+        self.asleep: list[float] = []  # since when those that were let go hold nothing, newest last
         self.began, self.ended = np.empty(count), np.full(count, math.inf)
         self.by, self.is_counted = np.empty(count, dtype=np.int64), np.zeros(count, dtype=np.int8)
         self._since = 0  # all requests before this one have ended, and were counted
@@ -152,6 +157,8 @@ class Service:
                 replica.free = [max(free, now) for free in replica.free]  # what waits begins from now on
                 self.on[number] = replica
                 continue
+            if self.asleep:  # woken first is what fell asleep last
+                self.rested += min(LEND_AFTER, now - self.asleep.pop())
             self.on[self.number] = _Replica(now, now + self.start, [now + self.start] * self.trace.slots)
             self.number += 1
             self.starts += 1
@@ -159,7 +166,7 @@ class Service:
             number, replica = self.on.popitem()
             if replica.ready > now:
                 self.held += now - replica.since  # it never served
-                self.lends += 1
+                self._sleeps(now)
             else:
                 replica.left = now
                 self.draining[number] = replica
@@ -170,12 +177,21 @@ class Service:
         ended = {number: self._idle_since(number) for number in self.draining}
         for number in [n for n, idle in ended.items() if idle <= now]:
             replica = self.draining.pop(number)
-            self.held += max(replica.left, ended[number]) - replica.since
-            self.lends += 1
+            until = max(replica.left, ended[number])
+            self.held += until - replica.since
+            self._sleeps(until)
 
     def hours(self, now: float) -> float:
         """Replica-hours until now."""
         return (self.held + sum(now - one.since for one in (*self.on.values(), *self.draining.values()))) / 3600
+
+    def resting(self, now: float) -> float:
+        """Replica-hours until now of those that were let go and are not lent yet."""
+        return (self.rested + sum(min(LEND_AFTER, max(0.0, now - since)) for since in self.asleep)) / 3600
+
+    def _sleeps(self, since: float) -> None:
+        self.lends += 1
+        self.asleep.append(since)
 
     def arrived(self, now: float) -> int:
         """Requests that have come."""
@@ -278,14 +294,14 @@ class Run:
     def judged(self, now: float) -> Judged:
         """What came of it; requests that came until now are served to their end."""
         service, trace = self.service, self.service.trace
-        hours = service.hours(now)
+        hours, resting = service.hours(now), service.resting(now)
         service.serve(math.inf)
         late = service.ended - trace.at > trace.objective
         minutes = (trace.at // MINUTE).astype(np.int64)
         arrivals, lates = np.bincount(minutes), np.bincount(minutes, weights=late).astype(np.int64)
         waited = int((late & (service.ended - service.began <= trace.objective)).sum())
         series, ready = tuple(self.series), tuple(self.ready)
-        return Judged(arrivals, lates, hours, service.starts, self.turns, series, waited, ready, service.lends)
+        return Judged(arrivals, lates, hours, service.starts, self.turns, series, waited, ready, service.lends, resting)
 
 
 def judge(

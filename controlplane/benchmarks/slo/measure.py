@@ -87,6 +87,8 @@ def _turns(found: Judged) -> float:
 def _of_noise(alone: Sequence[Judged], called: Sequence[Judged]) -> Iterator[str]:
     told = ", ".join(f"{max(one.starts / _hours(one) for one in alone[at::3]):.1f}" for at in range(len(STARTS)))
     yield f"noise, alone, starts of 30, 90, 300 s: at most {told} starts an hour"
+    turns = ", ".join(f"{max(one.turns / _hours(one) for one in alone[at::3]):.2f}" for at in range(len(STARTS)))
+    yield f"noise, alone, the first hour counted as well: at most {turns} changes of direction an hour"
     wakes, lends = (max(getattr(one, what) / _hours(one) for one in called) for what in ("starts", "lends"))
     yield f"noise, standby of 2 s: {wakes:.1f} wakes and {lends:.1f} lends an hour; what is held stays the same"
 

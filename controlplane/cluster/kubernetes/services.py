@@ -54,16 +54,17 @@ def has_replicas(pod: PodSpec) -> bool:
 
 
 def budget(pod: PodSpec, *, namespace: str) -> Json:
-    """How many replicas of this pod's service an eviction has to leave: all of its least but one.
+    """How many replicas of this pod's service that serve an eviction has to leave: all of its least but one.
 
-    Of pods without a controller Kubernetes counts only what is left, so it cannot be said how many may go.
+    Those on standby are not counted: they answer nothing until they wake. Of pods without a controller Kubernetes
+    counts only what is left, so it cannot be said how many may go.
     """
     normalised = pod.spec.get("normalised")
     workers = normalised.get("workers") if isinstance(normalised, dict) else None
     least = int(workers.get("min", 1)) if isinstance(workers, dict) else 1
     spec = {
         "minAvailable": max(0, least - 1),
-        "selector": {"matchLabels": {names.WORKLOAD: pod.workload}},
+        "selector": {"matchLabels": names.replicas(pod.workload)},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
     return {

@@ -4,10 +4,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.db.models import Q
+
 from autoscaler.settings import Settings as ScalingSettings
-from controlplane.models import Placement, PlacementState, Workload
+from controlplane.models import Placement, PlacementState, Quota, Takes, Workload
 from controlplane.queries.scheduling import policies
 from controlplane.queries.workloads.revisions import STAYING
+from gpushare.gpu import WHOLE
+from scheduler.model.mention import counted
 from scheduler.model.workload import ON_DEVICE, Kind, Weights
 
 HOUR = 3600.0
@@ -76,19 +80,48 @@ def borrowed(workload: Workload, now: float) -> tuple[int, float]:
     return _lent(Placement.objects.filter(workload=workload.pk).exclude(lender="").values_list(*_HOLD), now)
 
 
-def price(replicas: int, serving: int, standby: int) -> str:
+def may_hold(team: str) -> int | None:
+    """GPUs that a team's quotas let it hold at most where GPUs take shares; None: no limit. One query."""
+    there = Q(pool__nodes__takes_shares=True, pool__nodes__gpu_count__gt=0) & ~Q(pool__takes=Takes.WHOLE)
+    quotas = Quota.objects.filter(there, team__name=team).distinct()
+    most = [
+        None if limit is None else nominal + limit
+        for _, nominal, limit in quotas.values_list("pk", "nominal", "borrowing_limit")
+    ]
+    known = [one for one in most if one is not None]
+    return None if not most or len(known) < len(most) else sum(known) // WHOLE
+
+
+def price(replicas: int, serving: int, standby: int, bound: int | None = None) -> str:
     """What so much standby costs at most, shown before it is asked for; empty for none.
 
-    replicas: the most that it may have; serving: the least.
+    replicas: the most that it may have; serving: the least; bound: GPUs that its team may hold at most (`may_hold`).
     """
     most = min(standby, replicas - serving)
     if most <= 0:
         return ""
-    gpus = "1 GPU" if most == 1 else f"{most} GPUs"
+    kept = most if bound is None else min(most, bound - serving)
+    limit = f"the team's quotas let it hold {counted(bound or 0, 'GPU')} at most"
+    if kept <= 0:
+        return f"No GPU is kept on standby: {limit}."
+    fewer = f", not {most}: {limit}" if kept < most else ""
     return (
-        f"Standby holds up to {gpus}, {most * DAY_HOURS} GPU hours a day. It counts against the team's quota; elastic "
-        "trainings compute on these GPUs until the service needs them."
+        f"Standby holds up to {counted(kept, 'GPU')}, {kept * DAY_HOURS} GPU hours a day{fewer}. It counts against the "
+        "team's quota; elastic trainings compute on these GPUs until the service needs them."
     )
+
+
+def replicas_of(workload: Workload, asked: int | str | None) -> int:
+    """How many replicas would stand by, as a job file says it; None: as many as now."""
+    if isinstance(asked, str):
+        return int(workload.workers_max - workload.workers_min)
+    return int(workload.standby) if asked is None else asked
+
+
+def price_of(workload: Workload, standby: int) -> str:
+    """The price of so much standby for a service that is there. One query, or none."""
+    bound = may_hold(workload.team.name) if standby else None
+    return price(workload.workers_max, workload.workers_min, standby, bound)
 
 
 _HOLD = ("gpus", "state", "bound_at", "released_at")

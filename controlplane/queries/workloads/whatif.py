@@ -111,9 +111,15 @@ def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dic
         **_told(user, world, found, memo),
         "phase": _phase(place).value,
         "placement": [_seat(world.workloads[NEW], a) for a in (place.workers if place else ())],
-        "standby": standby.price(spec.workers.max, spec.workers.min, spec.standby),
+        "standby": _standby(spec),
         "workload": spec.document(),
     }
+
+
+def _standby(spec: "Spec") -> str:
+    if not spec.standby:
+        return ""
+    return standby.price(spec.workers.max, spec.workers.min, spec.standby, standby.may_hold(spec.team))
 
 
 def _seat(workload: words.Workload, worker: words.Assignment) -> dict[str, Any]:

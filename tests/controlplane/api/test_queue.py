@@ -1,6 +1,6 @@
 """The REST API of what waits: why, where in the queue, what would start it, and previews."""
 
-from controlplane.models import Event, Workload
+from controlplane.models import Event, Quota, Workload
 from controlplane.services.scheduling.policy import change
 from tests.controlplane.api.conftest import People, body_of, fields_of, job, submit
 
@@ -96,6 +96,24 @@ def test_a_preview_tells_what_a_submission_would_meet_and_writes_nothing(api: Pe
     assert fields_of(api.member.post("/workloads:preview", job("first")), 409) == ["name"]
     waits = body_of(api.member.post("/workloads:preview", job("later", after=["first"])))
     assert (waits["will_start"], waits["reason"]) == (False, "AdmissionGated")
+
+
+def test_a_preview_prices_standby_within_what_the_team_may_hold(api: People) -> None:
+    service = job(
+        "chat",
+        type="inference",
+        replicas={"min": 1, "max": 5},
+        resources={"gpu_share": {"guarantee": 1, "memory": "6Gi"}},
+        objective={"p95_latency": "1s"},
+        standby="auto",
+    )
+    for name in ("workers", "gpus"):
+        service.pop(name, None)
+    told = body_of(api.member.post("/workloads:preview", service))
+    assert told["standby"].startswith("Standby holds up to 4 GPUs, 96 GPU hours a day. It")
+    Quota.objects.filter(team__name="red").update(nominal=2000, borrowing_limit=1000)
+    told = body_of(api.member.post("/workloads:preview", service))
+    assert told["standby"].startswith("Standby holds up to 2 GPUs, 48 GPU hours a day, not 4: the team's quotas let it")
 
 
 def test_victims_of_other_teams_stay_nameless_in_a_preview(api: People) -> None:

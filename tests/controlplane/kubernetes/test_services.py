@@ -62,6 +62,22 @@ def test_evictions_leave_all_of_the_least_replicas_but_one(kubernetes: TestClust
     kubernetes.wait_for(lambda: not kubernetes.exists(f"{BUDGETS}/w-{UID}"), "the budget's end")
 
 
+def test_a_replica_on_standby_is_none_of_those_that_evictions_leave(
+    kubernetes: TestCluster, cluster: KubernetesCluster
+) -> None:
+    chat = {"type": "inference", "name": "chat", "replicas": {"min": 2, "max": 4}}
+    asleep = [replace(worker(rank, **chat), is_asleep=True) for rank in (2, 3)]
+    cluster.start([worker(0, **chat), worker(1, **chat), *asleep])
+    kubernetes.wait_for(lambda: _budget(kubernetes).get("currentHealthy") == 2, "two ready replicas that serve")
+    evict(kubernetes, f"{UID}-1-2")
+    evict(kubernetes, f"{UID}-1-0")
+    with pytest.raises(Exception, match="disruption budget"):
+        evict(kubernetes, f"{UID}-1-1")
+    cluster.rotate(UID, 1, [3], on=True)
+    kubernetes.wait_for(lambda: _budget(kubernetes).get("disruptionsAllowed") == 1, "the replica that has woken")
+    cluster.stop(UID, 1, [1, 3], 1.0)
+
+
 def evict(server: TestCluster, pod: str) -> None:
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "weft-nlp"}}
     server.request("POST", f"/api/v1/namespaces/weft-nlp/pods/{pod}/eviction", body)
