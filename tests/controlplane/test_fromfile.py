@@ -117,7 +117,12 @@ def test_each_training_tells_how_many_of_its_step_times_are_interpolated(batch: 
     rows = [{"model": "sample", "gpus": 2, "batch": 64}, {"model": "sample", "gpus": 2, "batch": batch, "at": "1m"}]
     run = play.one(parse({"trainings": rows}), Path("nowhere"), "tiresias-packed", 0)
     assert run.ran == {"sample-0-0": (1, 0), "sample-1-0": (1, interpolated)}
-    assert (run.placements, run.interpolated) == (1 + interpolated, interpolated)
+    assert (run.placements, run.interpolated, run.between_placements) == (1 + interpolated, interpolated, 0)
+
+
+def test_a_placement_that_was_not_measured_is_told_apart_from_a_batch_that_was_not() -> None:
+    run = play.one(parse({"trainings": [{"model": "sample", "gpus": 64}]}), Path("nowhere"), "tiresias-packed", 0)
+    assert (run.placements, run.interpolated, run.between_placements) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("policy", document.POLICIES)

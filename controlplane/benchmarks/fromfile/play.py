@@ -29,7 +29,8 @@ class Played:
     """One policy with one seed.
 
     ran: by training, the different placements and batches of a GPU with which it ran, and how many of these step times
-    are interpolated between measured ones. placements, interpolated: the same of all together.
+    are interpolated between measured ones. placements, interpolated: the same of all together; between_placements: of
+    these, those with a placement that was not measured at all; the others are between two batches of one that was.
     """
 
     policy: str
@@ -38,6 +39,7 @@ class Played:
     ran: Mapping[str, tuple[int, int]]
     placements: int
     interpolated: int
+    between_placements: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def one(experiment: Experiment, data: Path, policy: str, seed: int) -> Played:
     of = {training.name: models[training.model] for training in asked}
     told = {name: _counted(of[name].is_measured(*one) for one in ran) for name, ran in outcome.ran.items()}
     every = {(of[name].model, one): of[name].is_measured(*one) for name, ran in outcome.ran.items() for one in ran}
-    return Played(policy, seed, outcome, told, *_counted(every.values()))
+    between = sum(placement not in models[model].measured for model, (placement, _) in every)
+    return Played(policy, seed, outcome, told, *_counted(every.values()), between)
 
 
 def _counted(measured: Iterable[bool]) -> tuple[int, int]:
