@@ -16,7 +16,10 @@ HIGH = 24  # of a row of bars
 
 
 def drawn(points: Sequence[Point], *, workers: int) -> SafeString:
-    """The curve with its band, a ring for what was measured, and a mark at the workers that it has; empty for none."""
+    """The curve with its band, a ring for what was measured, and a mark at the workers that it has; empty for none.
+
+    Where the noise of its gradients is known a second line is its goodput.
+    """
     if len(points) < 2:
         return EMPTY
     most = 1.05 * max(min(one.high, 2 * one.speed) for one in points)
@@ -34,6 +37,7 @@ def drawn(points: Sequence[Point], *, workers: int) -> SafeString:
         _across(most, y),
         format_html('<polygon class="band" points="{}"/>', band),
         format_html('<polyline class="line" points="{}"/>', " ".join(f"{x(p.workers)},{y(p.speed)}" for p in points)),
+        _useful(points, x, y),
         _now(x(workers)) if points[0].workers <= workers <= points[-1].workers else EMPTY,
         format_html_join(
             "", '<g><circle class="{}" cx="{}" cy="{}" r="4"/><title>{}</title></g>',
@@ -60,6 +64,11 @@ def _across(most: float, y: Callable[[float], float]) -> SafeString:
     )  # fmt: skip
 
 
+def _useful(points: Sequence[Point], x: Callable[[float], float], y: Callable[[float], float]) -> SafeString:
+    places = [f"{x(p.workers)},{y(p.goodput)}" for p in points if p.goodput is not None]
+    return format_html('<polyline class="useful" points="{}"/>', " ".join(places)) if places else EMPTY
+
+
 def _now(at: float) -> SafeString:
     return format_html('<path class="now" d="M{} {}V{}"/>', at, TOP, HEIGHT - BOTTOM)
 
@@ -71,7 +80,8 @@ def _spread(points: Sequence[Point]) -> list[Point]:
 
 def _told(point: Point) -> str:
     measured = f", measured {point.measured:.2f} x" if point.measured else ""
-    return f"{point.workers} workers: {point.speed:.2f} x, {point.low:.2f} to {point.high:.2f}{measured}"
+    goodput = f", goodput {point.goodput:.2f} x" if point.goodput is not None else ""
+    return f"{point.workers} workers: {point.speed:.2f} x, {point.low:.2f} to {point.high:.2f}{measured}{goodput}"
 
 
 def lately(parts: Sequence[float], title: str) -> SafeString:

@@ -214,7 +214,7 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
     known, tried = diagnosis.of(w), _tried(request, w) | {"restart": diagnosis.restart(w)}
     if known is None:
         return {"known": None, "silent": diagnosis.SILENT} | tried
-    found = known.diagnosis
+    found, points = known.diagnosis, scalingcurve.of(w)
     told = ((trainingwords.LEVELS[name], getattr(found.levels, name)) for name in diagnosis.LEVELS)
     return {
         "known": known,
@@ -230,7 +230,8 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
         ],
         "levels": [(title, part) for title, part in told if part is not None],
         "slow": diagnosis.slow_worker(w, found),
-        "curve": scalingdrawing.drawn(scalingcurve.of(w), workers=w.workers),
+        "curve": scalingdrawing.drawn(points, workers=w.workers),
+        "has_goodput": any(point.goodput is not None for point in points),
     } | tried
 
 

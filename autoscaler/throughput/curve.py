@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.estimate import gains
 from autoscaler.throughput.fit import fit
+from autoscaler.throughput.goodput import Gradients
 from autoscaler.throughput.observation import Observation
 
 SURE = 1.96  # deviations around an estimate: 95 of 100
@@ -19,7 +20,8 @@ SURE = 1.96  # deviations around an estimate: 95 of 100
 class Point:
     """Speed with so many workers, as a multiple of the speed now: examples/s. low, high: 95 %.
 
-    measured: of the steps seen with so many workers; None: there were none.
+    measured: of the steps seen with so many workers; None: there were none. goodput: the same as `speed` of useful
+    examples/s, by the noise of its gradients; None: not known.
     """
 
     workers: int
@@ -27,12 +29,19 @@ class Point:
     low: float
     high: float
     measured: float | None
+    goodput: float | None = None
 
 
-def curve(seen: Sequence[Observation], now: Allocation, counts: Iterable[int], of_node: int) -> tuple[Point, ...]:
+def curve(
+    seen: Sequence[Observation],
+    now: Allocation,
+    counts: Iterable[int],
+    of_node: int,
+    gradients: Gradients | None = None,
+) -> tuple[Point, ...]:
     """A point for each number of workers, ascending; none before a step was seen.
 
-    of_node: GPUs of one of its nodes, onto which workers are packed.
+    of_node: GPUs of one of its nodes, onto which workers are packed. The batch of a worker stays.
     """
     own = [one for one in seen if not one.is_lent]
     if not own:
@@ -43,7 +52,10 @@ def curve(seen: Sequence[Observation], now: Allocation, counts: Iterable[int], o
     for other, gain in zip(others, gains(fit(seen), now, others), strict=True):
         rate, around = _rate(own, other.workers), SURE * gain.error
         low, speed, high = (math.exp(gain.value + off) for off in (-around, 0.0, around))
-        found.append(Point(other.workers, speed, low, high, rate / base if rate and base else None))
+        useful = None
+        if gradients is not None:
+            useful = speed * gradients.efficiency(gradients.batch * other.examples / now.examples)
+        found.append(Point(other.workers, speed, low, high, rate / base if rate and base else None, useful))
     return tuple(found)
 
 

@@ -262,6 +262,7 @@ class TrainingUse:
     samples_per_second: float | None
     data_wait_ratio: float | None  # of a step, 0..1
     sync_ratio: float | None
+    gradient_noise: float | None = None  # the gradient noise scale, samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ from typing import Any
 from autoscaler.bottleneck.detect import Diagnosis, Evidence
 from autoscaler.bottleneck.straggler import Pace
 from autoscaler.bottleneck.window import Bottleneck, Levels
+from autoscaler.throughput.goodput import Gradients
 
 
-def plain(diagnosis: Diagnosis) -> dict[str, Any]:
+def plain(diagnosis: Diagnosis, gradients: Gradients | None = None) -> dict[str, Any]:
     """As JSON, numbers rounded as far as nobody can tell."""
-    return {
+    noise = {} if gradients is None else {"gradients": _rounded(asdict(gradients))}
+    return noise | {
         "windows": diagnosis.windows,
         "levels": _rounded(asdict(diagnosis.levels)),
         "evidence": {
@@ -35,6 +37,11 @@ def state_of(values: Mapping[str, Any]) -> Diagnosis:
         bottleneck=None if named is None else Bottleneck(named),
         slow_worker=values["slow_worker"],
     )
+
+
+def gradients_of(values: Mapping[str, Any]) -> Gradients | None:
+    """The noise of its gradients that `plain` told; None where its program tells of none."""
+    return Gradients(**values["gradients"]) if "gradients" in values else None
 
 
 def _evidence(odds: float, removable: float, lately: Sequence[float] = ()) -> Evidence:

@@ -42,9 +42,12 @@ def run(
         command.stdout.write(HEAD.format(*NAMES))
     for line in play.lines(runs):
         command.stdout.write(json.dumps(asdict(line)) if is_json else _row(line))
-    placements, interpolated = sum(run.placements for run in runs), sum(run.interpolated for run in runs)
-    told = f"{interpolated} of {placements} step times that ran are interpolated between measured placements."
-    command.stdout.write(json.dumps({"placements": placements, "interpolated": interpolated}) if is_json else told)
+    names = ("placements", "interpolated", "between_placements")
+    counts = {name: sum(getattr(run, name) for run in runs) for name in names}
+    placements, interpolated, between = counts.values()
+    told = f"{interpolated} of {placements} step times that ran are interpolated: {between} between measured placements"
+    told += f", {interpolated - between} between batches of a measured one."
+    command.stdout.write(json.dumps(counts) if is_json else told)
 
 
 def _row(line: "Line") -> str:

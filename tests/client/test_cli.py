@@ -233,6 +233,14 @@ def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: 
         "",
         "A restart is taken to cost 120 s: 20 s to leave, 100 s to its first step; not measured yet.",
     ]
+    points = [{"workers": n, "speed": n, "low": n, "high": n, "measured": None, "goodput": None} for n in (1, 2)]
+    signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", {**silent, "scaling_curve": points})
+    told = [line.split() for line in weft("diagnose", "hello").out.splitlines()[3:6]]
+    assert told[0] == ["WORKERS", "SPEED", "95", "%", "MEASURED"]
+    points = [{**one, "goodput": goodput} for one, goodput in zip(points, (1.0, 1.333), strict=True)]
+    signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", {**silent, "scaling_curve": points})
+    told = [line.split() for line in weft("diagnose", "hello").out.splitlines()[3:6]]
+    assert [line[-2:] for line in told] == [["MEASURED", "GOODPUT"], ["1.00", "x"], ["1.33", "x"]]
     signed_in.on("GET", "/workloads", page(CHAT))
     refused = weft("diagnose", "chat")
     assert refused.code == 2

@@ -1,6 +1,6 @@
 """What slows a running training is looked at once a minute, kept with its evidence, told once, and shown."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
 from controlplane.cluster.port import NodeUse, PodUse, TrainingUse, WorkerUse
 from controlplane.domain import diagnosisstate
 from controlplane.models import Event, TrainingDiagnosis, Workload
-from controlplane.queries.workloads import diagnosis
+from controlplane.queries.workloads import diagnosis, scalingcurve
 from tests.controlplane.state import NoMetrics, World
 
 pytestmark = pytest.mark.django_db
@@ -212,3 +212,19 @@ def test_the_newest_looks_are_kept_and_what_an_earlier_version_stored_is_read() 
     assert diagnosisstate.state_of(stored).evidence[Bottleneck.NETWORK].lately == (0.4,) * 5
     stored["evidence"] = {name: known[:2] for name, known in stored["evidence"].items()}
     assert diagnosisstate.state_of(stored).evidence[Bottleneck.NETWORK].lately == ()
+
+
+def test_the_noise_of_its_gradients_gives_its_curve_a_goodput(world: World) -> None:
+    training = running(world, "a")
+    measure(world, training, 0.0, 0.02, pod(training, 0, 1000, 0.0))
+    pass_minutes(world, 13)
+    assert {row["goodput"] for row in scalingcurve.rows(training)} == {None}
+
+    (use,) = world.metrics.uses
+    world.metrics.uses = [replace(use, samples_per_second=128.0, gradient_noise=64.0)]  # so 64 samples a step
+    pass_minutes(world, 1)
+    world.metrics.uses = [use]  # a lost scrape
+    pass_minutes(world, 1)
+    one, two = scalingcurve.rows(training)
+    assert (one["workers"], one["goodput"], two["workers"]) == (1, 1.0, 2)
+    assert two["goodput"] == pytest.approx(two["speed"] * 2 / 3, abs=0.002)

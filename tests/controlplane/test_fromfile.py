@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.core.management import CommandError, call_command
 from controlplane.benchmarks.fromfile import document, play, sample
 from controlplane.benchmarks.fromfile.document import ExperimentError, parse
 from controlplane.benchmarks.training.cluster16 import shape_of
+from tests.controlplane.smallcluster import guarded
 
 SMALL = {"trainings": [{"model": "sample", "gpus": 2, "count": 3, "every": "5m"}], "policies": ["fifo", "weft"]}
 
@@ -96,6 +98,7 @@ def test_the_command_tells_a_line_for_each_policy_and_writes_a_row_for_each_trai
     assert [(row["policy"], row["seed"]) for row in rows] == [
         (policy, seed) for policy in ("fifo", "weft") for seed in "01" for _ in range(3)
     ]
+    assert {(row["placements"], row["interpolated"]) for row in rows if row["policy"] == "fifo"} == {("1", "0")}
     times = [float(row["completion_s"]) for row in rows if row["policy"] == "weft"]
     assert np.mean(times) == pytest.approx(second["mean"], abs=0.1)
 
@@ -107,6 +110,36 @@ def test_policies_see_steps_with_the_noise_of_the_file_and_history_only_where_it
     assert [one.rules.is_lent for one in settings] == [True, True, False]
     runs = [play.one(one, Path("nowhere"), "weft", 3).outcome for one in of[:2]]
     assert runs[0].jct != runs[1].jct
+
+
+@pytest.mark.parametrize(("batch", "interpolated"), [(64, 0), (72, 1)])
+def test_each_training_tells_how_many_of_its_step_times_are_interpolated(batch: int, interpolated: int) -> None:
+    rows = [{"model": "sample", "gpus": 2, "batch": 64}, {"model": "sample", "gpus": 2, "batch": batch, "at": "1m"}]
+    run = play.one(parse({"trainings": rows}), Path("nowhere"), "tiresias-packed", 0)
+    assert run.ran == {"sample-0-0": (1, 0), "sample-1-0": (1, interpolated)}
+    assert (run.placements, run.interpolated, run.between_placements) == (1 + interpolated, interpolated, 0)
+
+
+def test_a_placement_that_was_not_measured_is_told_apart_from_a_batch_that_was_not() -> None:
+    run = play.one(parse({"trainings": [{"model": "sample", "gpus": 64}]}), Path("nowhere"), "tiresias-packed", 0)
+    assert (run.placements, run.interpolated, run.between_placements) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("policy", document.POLICIES)
+def test_no_policy_of_a_file_reads_a_table(policy: str) -> None:
+    for batch, has_history in (("free", True), ("fixed", False)):
+        file = parse({**SMALL, "policies": [policy], "batch": batch, "history": has_history})
+        told, guard = guarded(replace(play.setting(file, policy), free=file.free))
+        assert len(told.jct) == 20
+        assert guard.plans > 0
+        assert guard.reads == 0
+
+
+def test_a_step_time_is_measured_only_with_a_placement_and_a_batch_that_were() -> None:
+    model = sample.application()
+    assert model.is_measured((1,), 8)
+    assert not model.is_measured((1,), 9)
+    assert not model.is_measured(shape_of(64, 4), 8)
 
 
 @pytest.mark.parametrize(

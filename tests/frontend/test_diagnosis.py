@@ -1,11 +1,15 @@
 """The page of a training says what slows it, what would make it faster, and what was tried."""
 
+import re
 from dataclasses import asdict, replace
+
+import pytest
 
 from autoscaler.bottleneck.detect import Diagnosis, Evidence
 from autoscaler.bottleneck.window import Bottleneck, Levels
 from autoscaler.reallocate.course import Course
 from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.goodput import Gradients
 from autoscaler.throughput.observation import Observation
 from controlplane.domain import coursestate, diagnosisstate
 from controlplane.domain.coursestate import Kept
@@ -63,6 +67,13 @@ def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
     assert "With other numbers of workers" in page
     assert 'aria-label="Speed with so many workers: 1: 1.00 x, 2: 1.' in page
     assert "2 workers: 1." in page and "measured 1.83 x" in page
+    assert "goodput" not in page  # its program reports no gradient noise
+    TrainingDiagnosis.objects.update(state=diagnosisstate.plain(found, Gradients(noise=64.0, batch=64.0)))
+    page = visit("mel").get(at).content.decode()
+    assert 'class="useful"' in page and "Dotted: goodput" in page
+    told = re.search(r"2 workers: (\d\.\d\d) x, .*, measured 1\.83 x, goodput (\d\.\d\d) x", page)
+    assert told is not None
+    assert float(told[2]) == pytest.approx(float(told[1]) * 2 / 3, abs=0.01)
     assert "Take the newest" not in visit("vic").get(at).content.decode()
     asked = visit("mel").get(f"/workloads/{w.pk}/take-back").content.decode()
     assert "Each worker gets 1 core again" in asked

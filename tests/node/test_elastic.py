@@ -12,6 +12,7 @@ from controlplane.testbed.realnode.node import RealNode
 from tests.node.product import NAMESPACE, Product
 
 STEPS = 20  # with each number of workers, at least
+UNTIL_TOLD = "trap 'exit 0' TERM; while :; do sleep 0.2; done"  # a shell that is process 1 ignores it else
 HASTE = {"settle_seconds": 0, "surplus_after_seconds": 0}
 
 
@@ -32,7 +33,7 @@ def test_workers_come_and_go_while_the_loss_of_a_training_falls(
 
     product.until(lambda: is_at(2, 0), "a worker that came")
     grown = len(steps(data))
-    other = product.submit("other", "while [ ! -e /tmp/end ]; do sleep 1; done & wait", priority_class="high")
+    other = product.submit("other", UNTIL_TOLD, priority_class="high")
     product.until(lambda: is_at(1, grown), "a worker that left for what waited")
     product.until_phase(other, "Running")
     shrunk = len(steps(data))

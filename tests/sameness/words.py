@@ -73,7 +73,7 @@ ADDED = (  # keys of answers that features since then have added
     "standby", "awake", "asleep", "asleep_at", "is_lent", "lent", "lender", "lenders", "lend_after_seconds", "sleep",
     "native", "raised_limit", "max_limit", "reallocation", "slow_worker", "changed_by_weft", "notebook_park_minutes",
     "notebook_max_milli", "notebook_extend", "browser_url",
-    "restart", "scaling_curve",
+    "restart", "scaling_curve", "goodput",
     "harvest", "asynchronous", "affinity", "anti_affinity", "exclusion",
     "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",
     "on_gpus", "on_nodes", "on_host", "weights", "wake_seconds", "host_wake_seconds",

@@ -61,6 +61,7 @@ CURVE = (
     Column("95 %", lambda row: f"{row['low']:.2f} to {row['high']:.2f}", right=True),
     Column("MEASURED", lambda row: "-" if row["measured"] is None else f"{row['measured']:.2f} x", right=True),
 )
+GOODPUT = Column("GOODPUT", lambda row: f"{row['goodput']:.2f} x", right=True)
 
 
 class Mode(StrEnum):
@@ -93,7 +94,8 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     if levels:
         output.say("\n" + output.pairs(levels))
     if curve := found.get("scaling_curve"):
-        output.say("\n" + output.table(curve, CURVE, form))
+        has_noise = all(row.get("goodput") is not None for row in curve)
+        output.say("\n" + output.table(curve, (*CURVE, GOODPUT) if has_noise else CURVE, form))
     if known := found.get("restart"):
         output.say(f"\n{_restart(known)}")
     _say(tried, form)

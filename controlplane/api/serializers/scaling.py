@@ -131,6 +131,9 @@ class ScalingPoint(Answer):
     low = s.FloatField(help_text="Of 95 %.")
     high = s.FloatField(help_text="Of 95 %.")
     measured = s.FloatField(allow_null=True, help_text="Of the steps with so many workers; null: there were none.")
+    goodput = s.FloatField(
+        allow_null=True, help_text="Useful examples per second, likewise; null: its program reports no gradient noise."
+    )
 
 
 class Diagnosis(Answer):

@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
@@ -28,14 +28,18 @@ Tell = Callable[[float, str], None]  # the part that is done, 0..1, and what is 
 class Played:
     """One policy with one seed.
 
-    placements: the different placements and batches that ran; interpolated: how many of these were not measured.
+    ran: by training, the different placements and batches of a GPU with which it ran, and how many of these step times
+    are interpolated between measured ones. placements, interpolated: the same of all together; between_placements: of
+    these, those with a placement that was not measured at all; the others are between two batches of one that was.
     """
 
     policy: str
     seed: int
     outcome: Outcome
+    ran: Mapping[str, tuple[int, int]]
     placements: int
     interpolated: int
+    between_placements: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +81,17 @@ def one(experiment: Experiment, data: Path, policy: str, seed: int) -> Played:
     free = np.random.default_rng([seed, len(asked)]).random(len(asked)) < (experiment.free if policy == WEFT else 0.0)
     trainings = [Asked(training, bool(may)) for training, may in zip(asked, free, strict=True)]
     models = applications(data, frozenset(training.model for training in asked))
-    for app in models.values():
-        app.known.clear()  # of another run in this process
     outcome = simulate(trainings, models, chosen.policy(), replace(chosen.rules, noise=experiment.noise), seed)
-    ran = [key[0] in app.measured for app in models.values() for key in app.known]
-    return Played(policy, seed, outcome, len(ran), ran.count(False))
+    of = {training.name: models[training.model] for training in asked}
+    told = {name: _counted(of[name].is_measured(*one) for one in ran) for name, ran in outcome.ran.items()}
+    every = {(of[name].model, one): of[name].is_measured(*one) for name, ran in outcome.ran.items() for one in ran}
+    between = sum(placement not in models[model].measured for model, (placement, _) in every)
+    return Played(policy, seed, outcome, told, *_counted(every.values()), between)
+
+
+def _counted(measured: Iterable[bool]) -> tuple[int, int]:
+    found = list(measured)
+    return len(found), found.count(False)
 
 
 def setting(experiment: Experiment, policy: str) -> Setting:
@@ -150,7 +160,7 @@ def lines(runs: Sequence[Played]) -> list[Line]:
     return found
 
 
-COLUMNS = ("policy", "seed", "training", "completion_s", "queued_s", "restarts", "gpu_s")
+COLUMNS = ("policy", "seed", "training", "completion_s", "queued_s", "restarts", "gpu_s", "placements", "interpolated")
 
 
 def table(runs: Sequence[Played]) -> str:
@@ -163,6 +173,6 @@ def table(runs: Sequence[Played]) -> str:
         for name, seconds in told.jct.items():
             writer.writerow((
                 run.policy, run.seed, name, round(seconds, 1), round(told.queued[name], 1), told.restarts[name],
-                round(told.gpu_seconds[name], 1),
+                round(told.gpu_seconds[name], 1), *run.ran[name],
             ))  # fmt: skip
     return out.getvalue()

@@ -92,6 +92,10 @@ class Application:
             self.known[key] = self._times_of(placement, local)
         return self.known[key]
 
+    def is_measured(self, placement: Placement, local: int) -> bool:
+        """Whether this placement was measured with this batch of a GPU; else `times_of` interpolates."""
+        return placement in self.measured and local in self.measured[placement][0]
+
     @functools.cached_property
     def reference_rate(self) -> float:
         """Examples per s of one GPU, without accumulation."""

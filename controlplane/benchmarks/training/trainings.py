@@ -170,7 +170,7 @@ class Rate:
 class Training:
     """at: s up to which it was played; ready: from when it runs after its last start; due: when it has to be looked at.
 
-    queued: s without GPUs before its first start; idle: s without GPUs at all.
+    queued: s without GPUs before its first start; idle: s without GPUs at all; ran: placements and batches of a GPU.
     """
 
     asked: Asked
@@ -194,6 +194,7 @@ class Training:
     pace: float = 0.0
     chosen: float = 0.0
     is_reported: bool = False
+    ran: set[tuple[Placement, int]] = field(default_factory=set)
 
     @property
     def gpus(self) -> int:
@@ -265,6 +266,7 @@ class Training:
     def _set_pace(self) -> None:
         app = self.application
         batch = self.gpus * self.local * (self.passes + 1)
+        self.ran.add((self.placement, self.local))
         step, sync = app.times_of(self.placement, self.local)
         squared, variance = app.convergence.gradient(batch, self.epoch)
         gain = (variance + squared) / (variance / (batch / app.initial_batch) + squared)

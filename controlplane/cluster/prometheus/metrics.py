@@ -78,8 +78,11 @@ class PrometheusMetrics:
 
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
         """Step times of these jobs' newest attempts; a job whose programs report no steps is left out."""
-        asked = (queries.STEP, queries.STEP_SECONDS, queries.SAMPLES, queries.DATA_WAIT, queries.SYNC)
-        step, seconds, samples, wait, sync = (self._of(query, workloads) for query in asked)
+        asked = (
+            queries.STEP, queries.STEP_SECONDS, queries.SAMPLES, queries.DATA_WAIT, queries.SYNC,
+            queries.GRADIENT_NOISE,
+        )  # fmt: skip
+        step, seconds, samples, wait, sync, noise = (self._of(query, workloads) for query in asked)
         newest = _newest([*step, *seconds])  # a reporter counts its steps, and numbers none
         out = []
         for uid in workloads:
@@ -94,6 +97,7 @@ class PrometheusMetrics:
                         samples.get(key),
                         wait.get(key),
                         sync.get(key),
+                        noise.get(key),
                     )  # fmt: skip
                 )
         return tuple(out)

@@ -121,6 +121,10 @@ DATA_WAIT = Query(
     "data_wait_part", "the program", "part of a step, 0..1", ("workload", "attempt"), _part_of_step("data_wait"), 1.0
 )
 SYNC = Query("sync_part", "the program", "part of a step, 0..1", ("workload", "attempt"), _part_of_step("sync"), 1.0)
+GRADIENT_NOISE = Query(
+    "gradient_noise", "the program", "samples", ("workload", "attempt"),
+    f"avg by (workload, attempt) {_fresh(f'weft_training_gradient_noise_samples{{{_OF}}}')}", most=1e15, least=1e-9,
+)  # fmt: skip
 
 
 def _of_worker(part: str, whole: str) -> str:
@@ -321,7 +325,8 @@ REVISION_WITHIN = Query(
 
 TABLE = (
     GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_SHARE_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
-    STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, WORKER_STEP, WORKER_WAIT, WORKER_SYNC, POD_IO, NODE_DISK, NODE_LINE,
+    STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, GRADIENT_NOISE, WORKER_STEP, WORKER_WAIT, WORKER_SYNC, POD_IO,
+    NODE_DISK, NODE_LINE,
     CHECKPOINT, CHECKPOINT_PART,
     REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, UNSTEADY, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,
     FIRST_WITHIN, FIRST_REQUESTS, FIRST_SERVED,

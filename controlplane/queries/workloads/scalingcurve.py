@@ -3,7 +3,7 @@
 from typing import Any
 
 from autoscaler.throughput.curve import Point, curve
-from controlplane.domain import coursestate
+from controlplane.domain import coursestate, diagnosisstate
 from controlplane.models import Node, Placement, TrainingDiagnosis, Workload
 
 MOST = 256  # workers of the last point
@@ -13,12 +13,13 @@ def of(workload: Workload) -> tuple[Point, ...]:
     """Its points, ascending; none before its steps were seen for twelve looks. Two queries."""
     row = TrainingDiagnosis.objects.filter(workload=workload.pk, attempt=workload.attempt).first()
     kept = coursestate.kept_of(row.course) if row is not None and row.course else None
-    if kept is None or not kept.course.seen:
+    if row is None or kept is None or not kept.course.seen:
         return ()
     nodes = Placement.objects.filter(workload=workload, attempt=workload.attempt).values("node")
     sizes = Node.objects.filter(name__in=nodes).values_list("gpu_count", flat=True)
     of_node = max(sizes, default=1)
-    return curve(kept.course.seen, kept.course.now, _counts(workload, kept.course.now.workers), of_node)
+    counts, gradients = _counts(workload, kept.course.now.workers), diagnosisstate.gradients_of(row.state)
+    return curve(kept.course.seen, kept.course.now, counts, of_node, gradients)
 
 
 def rows(workload: Workload) -> list[dict[str, Any]]:
@@ -30,6 +31,7 @@ def rows(workload: Workload) -> list[dict[str, Any]]:
             "low": round(one.low, 3),
             "high": round(one.high, 3),
             "measured": None if one.measured is None else round(one.measured, 3),
+            "goodput": None if one.goodput is None else round(one.goodput, 3),
         }
         for one in of(workload)
     ]

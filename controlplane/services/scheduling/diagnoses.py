@@ -16,6 +16,7 @@ from django.db import transaction
 from autoscaler.bottleneck.advice import told
 from autoscaler.bottleneck.detect import Diagnosis, observe
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
+from autoscaler.throughput import goodput
 from controlplane.cluster.port import NodeUse, PodUse, TrainingUse, WorkerUse
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.podsets import role_ask
@@ -156,7 +157,7 @@ def note(
         return []
     with transaction.atomic():
         lease.check()
-        return _keep(at, seen)
+        return _keep(at, seen, said)
 
 
 def _by_attempt(uses: Iterable[Use]) -> dict[tuple[str, int], list[Use]]:
@@ -166,7 +167,14 @@ def _by_attempt(uses: Iterable[Use]) -> dict[tuple[str, int], list[Use]]:
     return found
 
 
-def _keep(at: float, seen: Sequence[tuple[Watched, Window]]) -> list[Looked]:
+def _noise(use: TrainingUse | None) -> tuple[float | None, float | None]:
+    """The noise of its gradients and the batch of all its workers, samples."""
+    if use is None or not use.samples_per_second or not use.step_seconds:
+        return None, None
+    return use.gradient_noise, use.samples_per_second * use.step_seconds
+
+
+def _keep(at: float, seen: Sequence[tuple[Watched, Window]], said: Mapping[str, TrainingUse]) -> list[Looked]:
     known: dict[UUID, tuple[Any, ...]] = {}
     for part in bulk.chunks(sorted(one.uid for one, _ in seen)):
         columns = ("workload", "attempt", "since", "bottleneck", "state")
@@ -183,7 +191,9 @@ def _keep(at: float, seen: Sequence[tuple[Watched, Window]]) -> list[Looked]:
         looked.append(Looked(one, found, now))
         name = "" if now.bottleneck is None else now.bottleneck.value
         is_same = name == named and attempt == one.attempt
-        row = (one.uid, one.attempt, at, since if is_same else at, name, diagnosisstate.plain(now))
+        known_noise = diagnosisstate.gradients_of(state) if attempt == one.attempt else None
+        gradients = goodput.seen(known_noise, *_noise(said.get(str(one.uid))))
+        row = (one.uid, one.attempt, at, since if is_same else at, name, diagnosisstate.plain(now, gradients))
         if one.uid in known:
             changed.append((*row[1:], one.uid))
         else:

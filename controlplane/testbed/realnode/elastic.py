@@ -35,6 +35,19 @@ Weights = list[float]
 Row = tuple[Weights, float]
 
 
+class Course:
+    """What else a step does, and how fast it learns."""
+
+    rate = RATE
+
+    def begin(self) -> None:
+        """First."""
+        time.sleep(STEP_SECONDS)
+
+    def done(self, exchange: float) -> None:
+        """Last; exchange: s, with its waits."""
+
+
 def rows(rank: int) -> list[Row]:
     """What this worker learns from."""
     draw = random.Random(rank)  # noqa: S311 - rows, no secrets
@@ -61,17 +74,23 @@ def loss(weights: Weights) -> float:
 
 def main(folder: Path, mib: int, how: str) -> None:
     """Train until done or told to stop."""
+    state = b"\1" * (mib * MIB)  # each page of it is written
+    if train(folder, Course()) and how == "save":
+        save(folder / f"state-{os.environ['RANK']}", state)
+
+
+def train(folder: Path, course: Course) -> bool:
+    """The same; whether this worker leaves the others."""
     told: list[float] = []
     signal.signal(signal.SIGTERM, lambda *_: told.append(time.time()))
     rank, first = int(os.environ["RANK"]), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-    state = b"\1" * (mib * MIB)  # each page of it is written
     if rank == 0:
-        lead(folder, first[1], int(os.environ["WORLD_SIZE"]), told)
-    elif follow(rank, first, told) and how == "save":
-        save(folder / f"state-{rank}", state)
+        lead(folder, first[1], int(os.environ["WORLD_SIZE"]), told, course)
+        return False
+    return follow(rank, first, told, course)
 
 
-def lead(folder: Path, port: int, size: int, told: list[float]) -> None:
+def lead(folder: Path, port: int, size: int, told: list[float], course: Course) -> None:
     """Have all do one step after the other; it begins once so many workers are there."""
     peers: Peers = {}
     server, step, total, is_over = socket.create_server(("", port)), 0, 0, False
@@ -85,16 +104,18 @@ def lead(folder: Path, port: int, size: int, told: list[float]) -> None:
                 continue
             step, again = step + 1, 0
             is_over = bool(told) or (folder / "enough").exists()
-            time.sleep(STEP_SECONDS)
+            course.begin()
+            own, began = gradient(weights, mine), time.perf_counter()
             while (values := collect(peers)) is None:
                 again += 1
                 tell(peers, None, False, weights)
-                time.sleep(STEP_SECONDS)
+                course.begin()
             total += (added := step + sum(value for value, *_ in values.values()))
             before = loss(weights)
-            theirs = [gradient(weights, mine), *(one for *_, one in values.values())]
-            weights = [w - RATE * sum(one[i] for one in theirs) / len(theirs) for i, w in enumerate(weights)]
+            theirs = [own, *(one for *_, one in values.values())]
+            weights = [w - course.rate * sum(one[i] for one in theirs) / len(theirs) for i, w in enumerate(weights)]
             tell(peers, added, is_over, weights)
+            course.done(time.perf_counter() - began)
             steps.write(json.dumps([time.time(), step, [0, *sorted(values)], again, total, before]) + "\n")
             steps.flush()
             for rank, (_, leaves, _) in values.items():
@@ -142,18 +163,21 @@ def tell(peers: Peers, added: int | None, is_over: bool, weights: Weights) -> No
             print(json.dumps([added, is_over, weights]), file=peer, flush=True)
 
 
-def follow(rank: int, first: tuple[str, int], told: list[float]) -> bool:
+def follow(rank: int, first: tuple[str, int], told: list[float], course: Course) -> bool:
     """Take part until all is over (false) or this one is to leave."""
     hub = reach(first)
     print(rank, file=hub, flush=True)
     mine = rows(rank)
     step, _, weights = json.loads(hub.readline())
     while True:
-        time.sleep(STEP_SECONDS)
+        course.begin()
         leaves = bool(told)
-        print(json.dumps([(step + 1) * (rank + 1), leaves, gradient(weights, mine)]), file=hub, flush=True)
+        own, began = gradient(weights, mine), time.perf_counter()
+        print(json.dumps([(step + 1) * (rank + 1), leaves, own]), file=hub, flush=True)
         added, is_over, weights = json.loads(hub.readline())
-        step += added is not None
+        if added is not None:
+            step += 1
+            course.done(time.perf_counter() - began)
         if is_over or (leaves and added is not None):
             return leaves
 

@@ -204,7 +204,7 @@ def test_a_value_out_of_range_is_not_known(fake: FakePrometheus, metrics: Promet
     assert metrics.services({"w": Within(0.2)}) == ()
     (use,) = metrics.training(["w"])
     known = (use.step, use.step_seconds, use.samples_per_second, use.data_wait_ratio, use.sync_ratio)
-    assert known == (None, None, None, None, None)
+    assert (*known, use.gradient_noise) == (None, None, None, None, None, None)
     (pod,) = metrics.pods(["w"])
     assert (pod.duty, pod.cpu_milli, pod.memory, pod.throttled_ratio) == (None, None, None, None)
     assert not metrics.trouble  # it answered

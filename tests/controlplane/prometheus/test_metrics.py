@@ -134,10 +134,11 @@ def test_of_two_attempts_the_newest_is_told(fake: FakePrometheus, metrics: Prome
 
     fake.says("training_step{", rows("500", "100"))
     fake.says("step_seconds_total", rows("0.5", "0.25"))
-    fake.says("samples", rows("64", "NaN"))
+    fake.says("samples_total", rows("64", "NaN"))
+    fake.says("gradient_noise", rows("300", "900"))
     fake.says("data_wait", rows("0.1", "0"))
     fake.says("sync", rows("0.2", "0.125"))
-    assert metrics.training(["w", "v"]) == (TrainingUse("w", 10, 100, 0.25, None, 0.0, 0.125),)
+    assert metrics.training(["w", "v"]) == (TrainingUse("w", 10, 100, 0.25, None, 0.0, 0.125, 900.0),)
 
 
 def test_a_reporter_that_numbers_no_steps_tells_of_them(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
