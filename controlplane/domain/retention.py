@@ -80,8 +80,8 @@ DECLARED = {
     "controlplane_session": f"{ELSEWHERE}: controlplane/security/sessions.py, once over",
     "controlplane_signinfailures": f"{ELSEWHERE}: services/accounts/logins.py, after minutes",
     "controlplane_simulation": f"{ELSEWHERE}: services/scheduling/simulations.py, all but the newest",
-    "controlplane_stepobservation": f"{ELSEWHERE}: services/scheduling/lending.py, after 90 days, 20,000 at most",
-    "controlplane_trainingstart": f"{ELSEWHERE}: services/scheduling/lending.py, after 90 days, 20,000 at most",
+    "controlplane_stepobservation": f"{ELSEWHERE}: services/training/lending.py, after 90 days, 20,000 at most",
+    "controlplane_trainingstart": f"{ELSEWHERE}: services/training/lending.py, after 90 days, 20,000 at most",
     "controlplane_startforecast": f"{ELSEWHERE}: services/scheduling/forecasts.py, all but the newest of each",
     "django_session": f"{BOUNDED}: empty, sessions are rows of controlplane_session",
     # What follows the machines, the loops or the teams.

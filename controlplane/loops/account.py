@@ -15,9 +15,10 @@ from controlplane.queries.tenancy import shares
 from controlplane.security import sessions
 from controlplane.services.accounts import logins
 from controlplane.services.audit import retention
-from controlplane.services.scheduling import clusters, diagnoses, experiments, lending, planning, slownodes
+from controlplane.services.scheduling import clusters
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import servicedays, usage
+from controlplane.services.training import diagnoses, experiments, lending, planning, slownodes
 from controlplane.services.workloads import actions, checkpoints, idempotency, idle, samples
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions and old answers are dropped so often

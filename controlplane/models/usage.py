@@ -111,7 +111,7 @@ class ServiceState(models.Model):
 
 
 class TrainingDiagnosis(models.Model):
-    """What slows one training, as its newest attempt was seen (services/scheduling/diagnoses.py)."""
+    """What slows one training, as its newest attempt was seen (services/training/diagnoses.py)."""
 
     workload = models.UUIDField(primary_key=True)
     attempt = models.PositiveIntegerField()
@@ -170,7 +170,7 @@ class Experiment(models.Model):
 
 
 class StepObservation(models.Model):
-    """How long steps took with one allocation of a training, for others like it (services/scheduling/lending.py)."""
+    """How long steps took with one allocation of a training, for others like it (services/training/lending.py)."""
 
     workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="step_observations")
     kind = models.CharField(max_length=64, help_text="Equal for trainings that are alike")
@@ -190,7 +190,7 @@ class StepObservation(models.Model):
 
 
 class TrainingStart(models.Model):
-    """How long one attempt of a training took to its first step (services/scheduling/lending.py)."""
+    """How long one attempt of a training took to its first step (services/training/lending.py)."""
 
     workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="starts")
     attempt = models.PositiveIntegerField()
@@ -208,7 +208,7 @@ class TrainingStart(models.Model):
 
 
 class SlowNode(models.Model):
-    """A worker of a training was named as slow on a node (services/scheduling/diagnoses.py), once for each attempt."""
+    """A worker of a training was named as slow on a node (services/training/diagnoses.py), once for each attempt."""
 
     workload = models.ForeignKey("Workload", on_delete=models.CASCADE, related_name="slow_nodes")
     attempt = models.PositiveIntegerField()

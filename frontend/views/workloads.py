@@ -23,7 +23,7 @@ from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.whatif import Turn
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
-from controlplane.services.scheduling import changing
+from controlplane.services.training import changing
 from controlplane.services.workloads import bulkactions
 from controlplane.services.workloads import workloads as services
 from frontend import charts, questions, resizing, tabs, words

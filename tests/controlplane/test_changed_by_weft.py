@@ -10,7 +10,7 @@ from controlplane.jobspec.quantities import iso
 from controlplane.models import Event, Experiment, Workload
 from controlplane.queries.workloads import reallocated
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import changing, moving
+from controlplane.services.training import changing, moving
 from scheduler.model.workload import Phase
 from tests.controlplane.moved import running, world_of
 from tests.controlplane.state import START, NoMetrics, World

@@ -9,7 +9,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Experiment, Workload
 from controlplane.queries.workloads import experiments
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import changing
+from controlplane.services.training import changing
 from tests.controlplane.moved import LONG, Steps, on, pass_minutes, until, world_of
 from tests.controlplane.state import World, story
 

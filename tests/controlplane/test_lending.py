@@ -7,7 +7,7 @@ import pytest
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.observation import Observation
 from controlplane.models import Experiment, StepObservation, Workload
-from controlplane.services.scheduling import lending
+from controlplane.services.training import lending
 from tests.controlplane.moved import HOUR, LONG, Steps, on, pass_minutes, until, world_of
 from tests.controlplane.state import World
 

@@ -6,7 +6,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.domain import coursestate
 from controlplane.models import Event, Experiment, TrainingDiagnosis, Workload
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import changing
+from controlplane.services.training import changing
 from tests.controlplane.moved import MINUTE, Steps, on, pass_minutes, running, told, until, want, world_of
 from tests.controlplane.state import World, story
 

@@ -15,7 +15,7 @@ from controlplane.loops import account, actuate, audit, observe, schedule
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Event, Experiment, NodePool, Placement, PriorityClass, Quota, SlowNode, Team, Workload
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import moving
+from controlplane.services.training import moving
 from controlplane.services.workloads import workloads
 from controlplane.services.workloads.submission import Submission, submit_all
 from scheduler.model.workload import Kind

@@ -11,7 +11,7 @@ from controlplane.jobspec import members
 from controlplane.models import Event, Experiment, Workload
 from controlplane.queries.workloads import experiments, reallocated
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import changing
+from controlplane.services.training import changing
 from tests.controlplane.moved import LONG, MINUTE, Steps, pass_minutes, turn, until, world_of
 from tests.controlplane.state import World, story
 

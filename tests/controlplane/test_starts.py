@@ -6,8 +6,8 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import TrainingStart, Workload
 from controlplane.models.restarts import known
 from controlplane.queries.workloads import diagnosis
-from controlplane.services.scheduling import allocations, lending
-from controlplane.services.scheduling.allocations import Found
+from controlplane.services.training import allocations, lending
+from controlplane.services.training.allocations import Found
 from tests.controlplane.moved import HOUR, MINUTE, Steps, running, world_of
 from tests.controlplane.state import World
 

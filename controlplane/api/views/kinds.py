@@ -26,7 +26,8 @@ from controlplane.queries.workloads import details as queries
 from controlplane.queries.workloads import diagnosis, experiments, notebooks, objectiveprice, revisions, standby
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
-from controlplane.services.scheduling import changing, clock
+from controlplane.services.scheduling import clock
+from controlplane.services.training import changing
 from controlplane.services.workloads import idle, workloads
 from scheduler.model.workload import Kind, Phase
 

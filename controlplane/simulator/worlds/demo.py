@@ -67,7 +67,8 @@ class Served:
 
     profile: what its model is like (profiles.py). base: requests per second on a day's average. share: of a GPU, 0 for
     whole ones. least, most: replicas, as its team sized it: the least for about its usual load; the most, as a judge of
-    policies sizes it, for half more requests than its busiest minute brings, BUSIEST times the base.
+    policies sizes it, for half more requests than its busiest minute brings (BUSIEST times the base), on the slowest
+    GPUs of the cluster.
     """
 
     team: str
@@ -104,10 +105,10 @@ STREAMS = (
 SHARE = 0.25  # of a GPU: a notebook
 BUSIEST = 1.5 * 1.6  # a day's highest, in a burst (controlplane/cluster/serving/traffic.py)
 SERVICES = (
-    Served("nlp", "chat", "chat-like", 290.0, 0.0, 3, 7),
-    Served("vision", "detector", "vision-like", 95.0, 0.5, 2, 6),
-    Served("product", "ranker", "ranker-like", 135.0, 0.5, 3, 10),
-    Served("product", "asr", "speech-like-service", 100.0, 0.0, 2, 6),
+    Served("nlp", "chat", "chat-like", 290.0, 0.0, 3, 9),
+    Served("vision", "detector", "vision-like", 95.0, 0.5, 2, 7),
+    Served("product", "ranker", "ranker-like", 135.0, 0.5, 3, 13),
+    Served("product", "asr", "speech-like-service", 100.0, 0.0, 2, 11),
 )
 # A service gets its traffic step by step, and most of it in the afternoon. One that a pipeline has just brought out is
 # on trial, and gets so few requests per second that one replica of any profile can answer them, most of the time.

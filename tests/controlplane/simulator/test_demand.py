@@ -5,8 +5,10 @@ from collections import defaultdict
 from itertools import takewhile
 from statistics import fmean
 
+import numpy as np
 import pytest
 
+from controlplane.cluster.physics import MODEL_SPEED
 from controlplane.cluster.serving.traffic import Rate
 from controlplane.jobspec.spec import parse
 from controlplane.simulator.worlds import demo, profiles
@@ -106,7 +108,11 @@ def test_a_load_that_the_services_make_alone_has_no_other_arrivals():
 @pytest.mark.parametrize("service", demo.SERVICES, ids=lambda service: service.name)
 def test_a_service_may_have_replicas_for_half_more_than_its_busiest_minute(service: demo.Served) -> None:
     (profile,) = (profile for profile in profiles.SERVICES if profile.name == service.profile)
-    assert service.most == math.ceil(1.5 * demo.BUSIEST * service.base / profile.max_per_second)
+    sizes = profile.sizes.draw(np.random.default_rng(0), 100_000 * profile.batch)
+    longest = sizes.reshape(-1, profile.batch).max(axis=1).mean()  # a batch takes as long as the largest request in it
+    slowest = min(MODEL_SPEED[pool.gpu_model] for pool in demo.POOLS)
+    answered = profile.max_per_second * slowest / longest
+    assert service.most == math.ceil(1.5 * demo.BUSIEST * service.base / answered)
 
 
 def test_the_most_replicas_of_services_are_within_what_their_teams_own() -> None:

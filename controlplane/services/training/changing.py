@@ -15,7 +15,7 @@ from controlplane.models import ExperimentStatus as Status
 from controlplane.models import Workload
 from controlplane.services.errors import Refused
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import allocations, moving
+from controlplane.services.training import allocations, moving
 from controlplane.services.workloads import amending
 
 EventOf = tuple[str, str]  # kind and message

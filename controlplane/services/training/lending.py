@@ -20,8 +20,8 @@ from django.db.models import Max, Min, QuerySet
 from autoscaler.reallocate.rows import allocation_of
 from autoscaler.throughput.observation import Observation
 from controlplane.models import Event, Node, Placement, StepObservation, TrainingStart, Workload
-from controlplane.services.scheduling.diagnoses import Looked
 from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.training.diagnoses import Looked
 from scheduler.model.workload import Phase
 
 LEND = 12  # observations of others that one fit takes, the newest

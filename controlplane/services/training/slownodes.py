@@ -13,8 +13,8 @@ from autoscaler.bottleneck.window import Bottleneck
 from controlplane.models import Placement, PlacementState, SlowNode
 from controlplane.services.audit import events
 from controlplane.services.audit.events import Entry
-from controlplane.services.scheduling.diagnoses import ACTOR, Looked
 from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.training.diagnoses import ACTOR, Looked
 from scheduler.model.mention import mention
 
 DAY = 86_400.0

@@ -32,10 +32,10 @@ from controlplane.models import Reallocation, TrainingDiagnosis, Workload
 from controlplane.services.audit import events
 from controlplane.services.audit.events import Entry
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import allocations, changing, lending, moving
-from controlplane.services.scheduling.allocations import Found, Offer, Place
-from controlplane.services.scheduling.diagnoses import ACTOR, Looked
 from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.training import allocations, changing, lending, moving
+from controlplane.services.training.allocations import Found, Offer, Place
+from controlplane.services.training.diagnoses import ACTOR, Looked
 from scheduler.model.workload import ENDED
 
 OTHERS_HAND = "It was changed by another hand meanwhile, so it is not known what this change did."

@@ -23,10 +23,10 @@ from autoscaler.throughput.estimate import gains
 from autoscaler.throughput.fit import fit
 from autoscaler.throughput.observation import Observation
 from controlplane.models import Experiment, ExperimentStatus, Node, Placement, PlacementState, Reallocation, Workload
-from controlplane.services.scheduling import allocations, lending, moving
-from controlplane.services.scheduling.allocations import Place
-from controlplane.services.scheduling.diagnoses import ACTOR
 from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.training import allocations, lending, moving
+from controlplane.services.training.allocations import Place
+from controlplane.services.training.diagnoses import ACTOR
 from gpushare.gpu import WHOLE
 from scheduler.model.decision import Reason
 from scheduler.model.mention import counted

@@ -1,0 +1,1 @@
+"""Running trainings: what slows them, what is tried or planned for them, and what that did."""
