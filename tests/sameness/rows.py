@@ -6,6 +6,7 @@ Workloads stand under their names, where a column or a text has their id.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.apps import apps
@@ -17,12 +18,20 @@ from controlplane.loops.wiring import simulated
 from controlplane.models import User, Workload
 from controlplane.services.workloads import presets
 from controlplane.simulator.worlds import catalogue
+from controlplane.simulator.worlds.demand import Demand
+from controlplane.simulator.worlds.demo import Served
 from controlplane.simulator.worlds.presets import START, Preset
 
 DAY = 86_400.0  # s of the cluster's clock
 SEED = 0
 # Columns that each run has anew, and that are of no type that says so.
 OF_THE_RUN = {("Cycle", "took_ms"), ("Lease", "holder"), ("Heartbeat", "took_ms"), ("Heartbeat", "holder")}
+SERVED = (  # the demo's services as they were when it was recorded; it has larger ones now
+    Served("nlp", "chat", "", 0.0, 0.0, 3, 6),
+    Served("vision", "detector", "", 0.0, 0.5, 2, 4),
+    Served("product", "ranker", "", 0.0, 0.5, 3, 6),
+    Served("product", "asr", "", 0.0, 0.0, 2, 4),
+)
 ADDED_KINDS = ("Diagnosed",)  # of events that features since the recording have added
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -32,6 +41,8 @@ Tables = Mapping[str, list[dict[str, Any]]]
 def simulate(until: float = START + DAY, progress: Callable[[float], None] = lambda _: None) -> Preset:
     """Run the demo in this empty, migrated database from its first midnight on."""
     preset = catalogue.demonstration(catalogue.DEFAULT_LOAD, SEED, START)
+    assert isinstance(preset.arrivals, Demand)
+    preset = replace(preset, arrivals=replace(preset.arrivals, served=SERVED))
     presets.load(preset=preset, password="", speed=preset.pace.speed)
     Driver(simulated(preset, in_memory=True), preset, contain=False).run_to(until, progress)
     return preset

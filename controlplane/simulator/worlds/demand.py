@@ -24,7 +24,9 @@ import numpy as np
 from controlplane.simulator.worlds.demo import (
     NOMINAL,
     PEOPLE,
+    SERVICES,
     STREAMS,
+    Served,
     Stream,
     documents,
     gpu_seconds,
@@ -50,6 +52,7 @@ class Demand:
     load: float
     seed: int
     start: float = START
+    served: tuple[Served, ...] = SERVICES
 
     def __iter__(self) -> Iterator[Arrival]:
         """First the services and what runs already, then what arrives."""
@@ -63,7 +66,7 @@ class Demand:
 
     def running(self) -> tuple[Arrival, ...]:
         """What is submitted at the start itself: the services, and what came in the hours before and still runs."""
-        found = [Arrival(self.start, (document,), actor) for document, actor in services()]
+        found = [Arrival(self.start, (document,), actor) for document, actor in services(self.served)]
         for at, seconds, arrival in self._submissions(self.start - PAST):
             if at >= self.start:
                 break

@@ -68,7 +68,7 @@ class Served:
     profile: what its model is like (profiles.py). base: requests per second on a day's average. share: of a GPU, 0 for
     whole ones. least, most: replicas, as its team sized it: the least for about its usual load; the most, as a judge of
     policies sizes it, for half more requests than its busiest minute brings (BUSIEST times the base), on the slowest
-    GPUs of the cluster.
+    GPUs of the cluster. Without a profile or a base they are drawn, as for any service that says nothing of them.
     """
 
     team: str
@@ -185,13 +185,14 @@ def serving_gpus() -> float:
     return sum(service.gpus for service in SERVICES)
 
 
-def services() -> tuple[tuple[Document, str], ...]:
+def services(served: Sequence[Served] = SERVICES) -> tuple[tuple[Document, str], ...]:
     """The services that run from the start on, each with its submitter."""
-    return tuple((_served(service), PEOPLE[service.team][-1]) for service in SERVICES)
+    return tuple((_served(service), PEOPLE[service.team][-1]) for service in served)
 
 
 def _served(service: Served) -> Document:
-    truth = {"profile": service.profile, "rate": {**RATE, "base": service.base}}
+    truth: dict[str, Any] = {"rate": RATE | ({"base": service.base} if service.base else {})}
+    truth |= {"profile": service.profile} if service.profile else {}
     job = _inference(service.team, service.name, service.share, (service.least, service.most))
     return {**job, "simulated": truth}
 
