@@ -44,7 +44,7 @@ class Settings:
     settle_seconds: float = 60.0  # an elastic gang that started or changed is left alone so long before it grows
     surplus_after_seconds: float = 300.0  # and so long before it grows beyond its count: what it gave back stays given
     lend_after_seconds: float = (
-        30.0  # a replica on standby is lent to a gang no sooner: until then it may be woken again
+        15.0  # a replica on standby is lent to a gang no sooner: until then it may be woken again
     )
     harvest: bool = (
         True  # elastic gangs get workers beside shares, in the time that these leave (preemption/harvest.py)

@@ -87,8 +87,9 @@ def test_what_nine_of_ten_took_counts_their_wait() -> None:
 
 
 def alike(name: str, seed: int, policy: str, start: float, hours: float = 12.0, room: float = 1.5) -> Cell:
-    one = cell(policy, name, start, hours)
-    return replace(one, seed=seed, room=room, gross=40.0 * room, first_late=1.5, onset=4, resting=0.5)
+    resting = 0.5 if policy.startswith(("standby", "batching")) else 0.0  # others let go what they do not hold
+    one = cell(policy, name, start, hours - resting)
+    return replace(one, seed=seed, room=room, gross=40.0 * room, first_late=1.5, onset=4, resting=resting)
 
 
 def all_of(seeds: tuple[int, ...] = (5, 6)) -> list[Cell]:
@@ -110,7 +111,7 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
         "baselines on seeds 5, 6",
         "azure: 2 s: late 0.000 %, net at 5, 60, 180 s a call 1.20, 1.20, 1.20, 0.0 calls and 0.0 lends a replica-hour",
         "10 s: late 0.000 %, 0 bad, net 1.20, 1.20, 1.20; alone",
-        "2 s, where a replica is lent only once it has slept for 30 s, as by the scheduler's defaults: net 1.250",
+        "2 s, were a replica lent from its last answer on, not once it has slept for 15 s: net 1.150",
         "1.5 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (6.0)",
         "3 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (12.0)",
         "\n2 s: net over the oracle of starts of 30/90/300 s: azure 1.20/1.17/1.17, azure8 1.20/1.19/1.17",
@@ -164,12 +165,25 @@ def test_with_the_same_standby_hpa_is_shown_with_the_setting_that_suits_each_tra
     assert "chosen in hindsight: net 1.08; ramp 0.5 1.30 (0 bad), step 0.9 0.90 (2 bad)" in text
 
 
-@pytest.mark.parametrize(("wants", "seconds"), [((2, 2, 2, 1, 1), 15), ((2, 1, 1, 1, 1), 30), ((2, 1, 2, 2, 2), 15)])
-def test_what_is_let_go_is_lent_by_the_product_half_a_minute_later(wants: tuple[int, ...], seconds: float) -> None:
+@pytest.mark.parametrize(("wants", "seconds"), [((2, 2, 2, 1, 1), 15), ((2, 1, 1, 1, 1), 15), ((2, 1, 2, 2, 2), 15)])
+def test_what_is_let_go_is_lent_by_the_product_fifteen_seconds_later(wants: tuple[int, ...], seconds: float) -> None:
     """Let go at 60, 30 and 30 s of 75, and in the last case called back after 15 s."""
     told = iter(wants)
     found = judge(steady(0.1, 75.0), Policy(lambda _: next(told)), start=0.0, most=2)
     assert found.resting * 3600 == pytest.approx(seconds, abs=1.0)
+
+
+def test_what_rests_before_it_is_lent_counts_where_there_is_a_standby_and_only_there() -> None:
+    trace, wants = steady(0.1, 75.0), (2, 1, 1, 1, 1)
+
+    def told(label: str) -> Cell:
+        looks = iter(wants)
+        return cells.judged(label, trace, 5, 0.0, lambda *_: Policy(lambda _: next(looks)))
+
+    lent, alone = told("standby"), told("alone")
+    assert lent.hours == alone.hours
+    assert (lent.net(0.0) - alone.net(0.0)) * lent.oracle * 3600 == pytest.approx(15, abs=1.0)
+    assert lent.net_at_once == pytest.approx(alone.net())
 
 
 def test_turns_of_the_first_hour_are_told_beside_those_that_count() -> None:

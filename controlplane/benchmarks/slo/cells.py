@@ -15,6 +15,7 @@ ROOM, MORE_ROOM = 1.5, 3.0  # replicas at most, times what the busiest minute ne
 HEADROOMS = (0.1, 0.25, 0.5, 1.0)
 LEAST_CALL_SECONDS = 5.0
 CALL_SECONDS = max(LEAST_CALL_SECONDS, reclaims.measured().gpu_seconds_lost)  # of one GPU
+SLEEPERS = ("standby", "batching")  # what begins so has a standby, whose GPUs are lent
 HOUR = 3600.0
 # Hours of a clairvoyant greedy plan over pure work, for replicas that start in 30, 90 and 300 s; docs/objectives.md.
 ORACLE: Mapping[str, tuple[float, float, float]] = {
@@ -29,7 +30,7 @@ class Cell:
     """One policy on one trace and seed.
 
     start: s until a replica serves. first_late: of the first minute's arrivals, %. onset: minutes of it. hours: those
-    that replicas are held in which they are not lent; gross: those of all replicas that are allowed. calls, lends: how
+    that replicas are held in which they do not sleep; gross: those of all replicas that are allowed. calls, lends: how
     often one was called, and let go; resting: hours of those let go before the product would lend them. oracle: its
     hours for a start of 30 s. waited_percent: of all requests: late, and only because they waited. room: replicas at
     most, times what the busiest minute needs.
@@ -55,15 +56,18 @@ class Cell:
     resting: float = 0.0
 
     def net(self, call_seconds: float = CALL_SECONDS, start: float = STARTS[0]) -> float:
-        """Net hours over those of the oracle of replicas that start in so many seconds."""
+        """Net hours over those of the oracle of replicas that start in so many seconds.
+
+        What is let go counts until the product would lend it (`judge.LEND_AFTER`).
+        """
         factors = ORACLE[self.trace]
         own = self.oracle * factors[STARTS.index(start)] / factors[0]
-        return (self.hours + self.calls * call_seconds / HOUR) / own
+        return (self.hours + self.resting + self.calls * call_seconds / HOUR) / own
 
     @property
-    def net_rested(self) -> float:
-        """The same at CALL_SECONDS where what is let go is lent only once it has slept for so long (`LEND_AFTER`)."""
-        return self.net() + self.resting / self.oracle
+    def net_at_once(self) -> float:
+        """The same at CALL_SECONDS, were a replica lent from its last answer on."""
+        return self.net() - self.resting / self.oracle
 
     @property
     def over_own(self) -> float:
@@ -144,7 +148,7 @@ def told(
         waited_percent=100.0 * found.waited / max(1, int(found.arrivals.sum())), room=room,
         first_late=100.0 * float(found.late[0]) / max(1, int(found.arrivals[0])),
         onset=int(onset.onset(found.arrivals, start).sum()), gross=most * trace.seconds / HOUR, lends=found.lends,
-        resting=found.resting,
+        resting=found.resting if label.startswith(SLEEPERS) else 0.0,  # others let go what they do not hold any more
     )  # fmt: skip
 
 

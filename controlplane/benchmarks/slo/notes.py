@@ -56,10 +56,10 @@ def _rooms(cells: Sequence[Cell]) -> Iterator[str]:
             f"{factor} x the busiest minute, 2 s: late {worst(some):.3f} %, {sum(c.bad_windows for c in some)} bad, "
             f"net {mean(c.net() for c in some):.3f}; net (gross) of each: {hours}"
         )
-    rested = _per_trace(quick, lambda x: f"{mean(c.net_rested for c in x):.2f}")
+    at_once = _per_trace(quick, lambda x: f"{mean(c.net_at_once for c in x):.2f}")
     yield (
-        f"2 s, where a replica is lent only once it has slept for {LEND_AFTER:g} s, as by the scheduler's defaults: "
-        f"net {mean(c.net_rested for c in quick):.3f}; of each: {rested}"
+        f"2 s, were a replica lent from its last answer on, not once it has slept for {LEND_AFTER:g} s: "
+        f"net {mean(c.net_at_once for c in quick):.3f}; of each: {at_once}"
     )
     for wake in WAKES:
         some = of(cells, "standby", wake)
