@@ -118,7 +118,8 @@ def test_nothing_that_was_to_end_is_left_of_days_ago(past: Past) -> None:
 def waiting_for_room(past: Past) -> list[tuple[float, int]]:
     """(since when, how many wait), without those that wait for other work of their pipeline."""
     rows, events, after = (past.tables[name] for name in ("Workload", "Event", "Dependency"))
-    gated = {w: rows["ended_at"][needs] or past.until for w, needs in zip(*after.values(), strict=True)}
+    pairs = zip(after["workload_id"], after["needs_id"], strict=True)
+    gated = {w: rows["ended_at"][needs] or past.until for w, needs in pairs}
     changes: dict[float, int] = {}
     is_waiting = [False] * len(rows["name"])
     for at, workload, phase in zip(events["cluster_at"], events["workload"], events["phase"], strict=True):

@@ -162,7 +162,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             "training.tables",
             "training.trainings",
         ),
-        ("autoscaler",),
+        REPLAY,
     ),
     "training": Benchmark(
         MIX,
