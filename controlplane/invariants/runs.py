@@ -214,9 +214,10 @@ def _not_taken(inventory: Inventory, ask: ResourceRequest, worker: Assignment) -
 
 
 def _badly_beside(made: Round) -> Iterator[Violation]:
-    """Shares placed beside those of a team, or of labels, beside which they may not be: now, or before these left."""
+    """Shares placed beside those of a team, label or model beside which they may not be: now, or before these left."""
     allows = {team.name: team.shares_with_others for team in made.snapshot.teams}
-    if all(allows.values()) and not any(w.ask.labels for w in made.snapshot.workloads.values()):
+    advisory = {node.name for node in made.snapshot.inventory.nodes if node.is_advisory}
+    if all(allows.values()) and not advisory and not any(w.ask.labels for w in made.snapshot.workloads.values()):
         return
     world = made.snapshot.after(made.decisions).workloads
     on = _shares_on(world.values())
@@ -228,6 +229,8 @@ def _badly_beside(made: Round) -> Iterator[Violation]:
         for worker, other, there in beside:
             is_itself = other is placed and there.rank == worker.rank
             why = "" if is_itself else _not_beside(placed, other, allows)
+            if not why and worker.node in advisory and _are_two_models(placed, other):
+                why = "both are models, and what holds shares there is advisory"
             if why and not (there.leaving and other.id in place.after):
                 yield Violation(
                     "S6", placed.id, f"Rank {worker.rank} is placed beside {other.id} of {other.team}: {why}."
@@ -245,6 +248,10 @@ def _not_beside(one: Workload, other: Workload, allows: Mapping[str, bool]) -> s
     if any(exclusions) and not (is_same and exclusions[0] == exclusions[1]):
         return f"their exclusions are {exclusions[0] or 'none'} and {exclusions[1] or 'none'}"
     return ""
+
+
+def _are_two_models(one: Workload, other: Workload) -> bool:
+    return one.id != other.id and one.kind is Kind.INFERENCE and other.kind is Kind.INFERENCE
 
 
 def _shares_on(workloads: Iterable[Workload]) -> dict[tuple[str, tuple[int, ...]], list[tuple[Workload, Assignment]]]:

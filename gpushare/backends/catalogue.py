@@ -78,6 +78,12 @@ def follows(enforcer: Enforcer) -> bool:
     return BACKENDS[enforcer].follows
 
 
+def is_advisory(enforcer: Enforcer) -> bool:
+    """Whether it says of nothing that it holds a share to it: neither memory, time or faults, nor its limit."""
+    row = BACKENDS[enforcer]
+    return not row.guarantees and not row.follows
+
+
 def rank(enforcer: Enforcer) -> tuple[int, int, int]:
     """By what it guarantees, least first: an order to name one of several by."""
     row = BACKENDS[enforcer]

@@ -18,8 +18,8 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Reason
 from scheduler.model.partial_cycle import Start, Starts
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import Flavor
-from scheduler.model.workload import Kind, Workload, least
+from scheduler.model.snapshot import FUTURE_IDLE, Flavor
+from scheduler.model.workload import Assignment, Kind, Workload, least
 from scheduler.state.ledger import QUEUED, RUNS, STARTED
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
@@ -110,9 +110,12 @@ class Backfill:
         """The earliest planned start on one flavor, None if no expected end makes room."""
         goal = Goal(least(workload), least(workload))
 
+        def places_at(time: float) -> tuple[Assignment, ...] | None:
+            free = self.plan.beside_no_model(workload, ends.free_at(time), FUTURE_IDLE)  # a model never ends
+            return find_places(self.plan.inventory, workload, goal, free, flavor)
+
         def fits(number: int) -> bool:
-            free = ends.free_at(ends.times[number])
-            return find_places(self.plan.inventory, workload, goal, free, flavor) is not None
+            return places_at(ends.times[number]) is not None
 
         hints, key = self.session.memo.hints, (workload.id, flavor.pool if flavor else "")
         room = _first(len(ends.times), fits, bisect_left(ends.times, hints.get(key, ends.times[-1])))
@@ -124,7 +127,7 @@ class Backfill:
         if room is None or quota is None:
             return None
         at = ends.times[max(room, quota)]
-        places = find_places(self.plan.inventory, workload, goal, ends.free_at(at), flavor) or ()
+        places = places_at(at) or ()
         bound = workload.queued_at + self._window(workload) + ends.longest({place.node for place in places})
         return Start(at, bound, flavor.pool if flavor else "", places)
 

@@ -40,7 +40,8 @@ class Refusals:
         """Whether it is refused for itself, so that nothing said of others of its class holds for it."""
         session = self._session
         is_limited = workload.id in session.preemption_limited or workload.id in session.plan.ledger.gated
-        return bool(workload.after) or is_limited or workload.team in session.over_budget
+        is_apart = is_limited or session.plan.has_gpus_of_its_own(workload)
+        return bool(workload.after) or is_apart or workload.team in session.over_budget
 
     def told(self, workload: Workload, equivalence: str) -> Refusal | None:
         """What it is told because one of its class was refused before it; None if none was."""
@@ -92,6 +93,18 @@ class Refusals:
 
     def before(self, workload: Workload) -> Workload | None:
         """The workload of its team that waits and asks no more than this one, if any."""
+        if self._went_beside_itself(workload):
+            return None
         inventory, mine = self._session.plan.inventory, workload.ask
         earlier = (other for other in self._waiting[workload.team] if asks_no_more(other, workload))
         return next((other for other in earlier if is_given_wherever(inventory, other.ask, mine)), None)
+
+    def _went_beside_itself(self, service: Workload) -> bool:
+        """Whether all it was given just now is on GPUs that it has, where no other model may go."""
+        plan = self._session.plan
+        if not plan.has_gpus_of_its_own(service):
+            return False
+        has = {a.rank: (a.node, a.gpus) for a in service.placement}
+        new = [(a.node, a.gpus) for a in plan.workload(service.id).placement if a.rank not in has]
+        nodes, index = plan.inventory.nodes, plan.inventory.index
+        return bool(new) and all(at in has.values() and nodes[index[at[0]]].is_advisory for at in new)

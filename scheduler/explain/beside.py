@@ -1,8 +1,8 @@
-"""Why shares have no place beside those that lie on GPUs: other teams, or labels; and the words for that."""
+"""Why shares have no place beside those that lie on GPUs: other teams, models or labels; and the words for that."""
 
 import numpy as np
 
-from gpushare.packing import shares_that_fit
+from gpushare.packing import Bools, shares_that_fit
 from scheduler.explain import role_reasons
 from scheduler.fit.capacity import Refusal, allowed_nodes, ask_text, labels_text
 from scheduler.fit.gang import Goal, find_places
@@ -10,12 +10,13 @@ from scheduler.model.decision import Reason
 from scheduler.model.snapshot import IDLE, Flavor
 from scheduler.model.workload import Workload, least
 from scheduler.state.free import Free
+from scheduler.state.ledger import is_model
 from scheduler.state.plan import Plan
 from scheduler.state.tenants import Tenants
 
 
 def beside_others(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal | None:
-    """It would fit beside shares of other teams, but not both teams allow that; or beside others, but for labels."""
+    """It would fit beside shares of other teams, but not both teams allow that; or but for models or labels."""
     free = plan.free[IDLE]
     if (
         plan.open_to(workload, free, IDLE) is free
@@ -26,17 +27,45 @@ def beside_others(plan: Plan, workload: Workload, options: list[Flavor | None]) 
     by_teams = plan.tenants.closed_to(workload, IDLE)
     allowed = Free(np.where(by_teams, 0, free.gpu), free.node, free.idle)
     if not by_teams.any() or has_places(plan, workload, allowed, options):
-        return _kept_off_by_labels(plan, plan.tenants, workload)
-    shares = [ask.share for ask in (workload.ask, *(role.ask for role in workload.roles)) if ask.share]
-    could = np.logical_or.reduce([shares_that_fit(free.gpu, share) > 0 for share in shares])
-    there = np.logical_or.reduce([allowed_nodes(plan.inventory, workload.ask, flavor) for flavor in options])
-    closed = by_teams & could & there[plan.inventory.node_of]
+        by_models = _kept_off_by_models(plan, plan.tenants, workload, allowed, options)
+        return by_models or _kept_off_by_labels(plan, plan.tenants, workload)
+    closed = by_teams & _could_take(plan, workload, free, options)
     names = sorted({team for at in np.flatnonzero(closed).tolist() for team in plan.tenants.on(at)} - {workload.team})
     text = (
         f"Needs {members_text(workload)}; GPUs that have it free hold shares of {_teams(names)}, and two teams "
         f"share a GPU only where both allow it."
     )
     return Refusal(Reason.WAITING_FOR_CAPACITY, text, (("neighbours", ", ".join(names)),))
+
+
+def _could_take(plan: Plan, workload: Workload, free: Free, options: list[Flavor | None]) -> Bools:
+    """The devices that have room for one of its shares. Shape [G]."""
+    shares = [ask.share for ask in (workload.ask, *(role.ask for role in workload.roles)) if ask.share]
+    could = np.logical_or.reduce([shares_that_fit(free.gpu, share) > 0 for share in shares])
+    there = np.logical_or.reduce([allowed_nodes(plan.inventory, workload.ask, flavor) for flavor in options])
+    found: Bools = could & there[plan.inventory.node_of]
+    return found
+
+
+def _kept_off_by_models(
+    plan: Plan, tenants: Tenants, workload: Workload, free: Free, options: list[Flavor | None]
+) -> Refusal | None:
+    """It would fit beside other models, but nothing there says that it holds shares to their parts; or None."""
+    if not (plan.parts_models and is_model(workload)):
+        return None
+    by_models = tenants.closed_to_model(workload, IDLE)
+    if not by_models.any() or has_places(
+        plan, workload, Free(np.where(by_models, 0, free.gpu), free.node, free.idle), options
+    ):
+        return None
+    nodes, closed = plan.inventory.nodes, by_models & _could_take(plan, workload, free, options)
+    pools = sorted({nodes[at].pool for at in plan.inventory.node_of[closed].tolist()})
+    text = (
+        f"Needs {members_text(workload)}; GPUs that have it free hold another model, and what holds shares in node "
+        f"{'pool' if len(pools) == 1 else 'pools'} {listed(pools)} is advisory, so each GPU there takes one model. It "
+        f"needs a pool with a back-end that enforces shares, or whole GPUs."
+    )
+    return Refusal(Reason.WAITING_FOR_CAPACITY, text, (("advisory", ", ".join(pools)),))
 
 
 def _kept_off_by_labels(plan: Plan, tenants: Tenants, workload: Workload) -> Refusal:

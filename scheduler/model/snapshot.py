@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpushare.backends.catalogue import demands_text, unmet
+from gpushare.backends.catalogue import demands_text, is_advisory, unmet
 from gpushare.backends.gives import Device, NotGiven, part
 from gpushare.gpu import WHOLE, Enforcer, Share
 from scheduler.model.applied import becomes, leaves
@@ -49,13 +49,18 @@ class Node:
     lost: tuple[int, ...] = ()  # indices of unhealthy devices
     takes_whole: bool = True  # whether new work with whole GPUs may go there
     takes_shares: bool = True  # likewise shares
-    enforces_limits: bool = True  # whether something on it holds a share to its limit; the scheduler does not ask
+    enforces_limits: bool = True  # whether something on it holds a share to its limit
     enforcer: str = ""  # what holds its shares to their parts, of Enforcer; of a node as observed: what its label names
 
     @property
     def is_usable(self) -> bool:
         """Whether new work may go there."""
         return self.ready and self.schedulable
+
+    @property
+    def is_advisory(self) -> bool:
+        """Whether nothing on it says that it holds a share to its part: by the name of what does, else by its word."""
+        return is_advisory(Enforcer(self.enforcer)) if self.enforcer else not self.enforces_limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +103,11 @@ class Inventory:
     def takes_whole(self) -> Bools:
         """Shape [N]: nodes whose GPUs may be taken whole."""
         return np.array([n.takes_whole for n in self.nodes], dtype=np.bool_)
+
+    @cached_property
+    def advisory(self) -> Bools:
+        """Shape [G]: devices on which nothing says that it holds a share to its part."""
+        return np.array([n.is_advisory for n in self.nodes], dtype=np.bool_)[self.node_of]
 
     @cached_property
     def takes_shares(self) -> Bools:

@@ -109,6 +109,8 @@ class Columns:
         session, pending = self._session, self.pending
         found = pending.is_gated.copy()
         found[[pending.slot[uid] for uid in session.preemption_limited]] = True
+        own = (uid for uid, w in session.plan.ledger.models.items() if session.plan.has_gpus_of_its_own(w))
+        found[[pending.slot[uid] for uid in own if uid in pending.slot]] = True
         for team in session.over_budget:
             found[pending.ints[:, TEAM] == pending.known(("team", team))] = True
         return found

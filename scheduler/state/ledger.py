@@ -28,7 +28,7 @@ MAY_LEAVE, MOVABLE, SERVICE, HOLDS, RUNS = range(
 )  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
     "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "lending", "growable",
-    "preempted", "team_number", "borrowing", "sleeping", "wishing", "offloaded", "labelled",
+    "preempted", "team_number", "borrowing", "sleeping", "wishing", "offloaded", "labelled", "models",
 )  # fmt: skip
 MAX_PAIRS = 4000  # changes after which counting anew is as fast
 
@@ -82,6 +82,7 @@ class Ledger(Slotted):
         self.wishing: dict[str, Workload] = {}  # run and ask for other places
         self.offloaded: dict[str, Workload] = {}  # services with weights in the memory of nodes
         self.labelled: dict[str, Workload] = {}  # ask for a share with labels, whether they wait or hold one
+        self.models: dict[str, Workload] = {}  # services that ask for a share, whether they wait or hold one
         self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
         self.team_number: dict[str, int] = {}
         size = max(64, len(snapshot.workloads))
@@ -146,7 +147,7 @@ class Ledger(Slotted):
         if uid in self.waiting and uid not in self.gated:
             self._want(workload, -1)
         others = self.holding, self.unsettled, self.moving, self.elastic, self.lending, self.growable, self.preempted
-        rare = self.borrowing, self.sleeping, self.offloaded, self.wishing, self.labelled
+        rare = self.borrowing, self.sleeping, self.offloaded, self.wishing, self.labelled, self.models
         for kept in (self.waiting, self.gated, self.again, *others, *rare):
             kept.pop(uid, None)
         slot = self._give_back(uid)
@@ -163,6 +164,8 @@ class Ledger(Slotted):
             self.moving[uid] = workload
         if workload.ask.share and workload.ask.share.labels:
             self.labelled[uid] = workload
+        if is_model(workload):
+            self.models[uid] = workload
         if not workload.placement:
             return []
         self.holding[uid] = workload
@@ -294,6 +297,11 @@ def _differences(old: Mapping[str, Workload], new: Mapping[str, Workload]) -> li
 def is_in_line(workload: Workload) -> bool:
     """Whether it waits for a turn: it is queued, or a service that lacks replicas."""
     return workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting)
+
+
+def is_model(workload: Workload) -> bool:
+    """Whether it serves a model on shares of GPUs."""
+    return workload.kind is Kind.INFERENCE and workload.ask.share is not None
 
 
 def is_movable(workload: Workload) -> bool:

@@ -13,11 +13,11 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from scheduler.model.decision import Evict, EvictReason, Offload, Place, Shrink, Whose
-from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Columns, Ints, Snapshot, applied
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Bools, Columns, Ints, Snapshot, applied
 from scheduler.model.terms import of_evict, of_place, of_shrink, of_taken_back
 from scheduler.model.workload import Assignment, Phase, Weights, Workload, with_standby
 from scheduler.state.free import Free, free_of, is_idle
-from scheduler.state.ledger import Ledger
+from scheduler.state.ledger import Ledger, is_model
 from scheduler.state.tenants import Tenants, has_share
 
 Change = Place | Evict | Shrink | Offload
@@ -66,12 +66,18 @@ class Plan:
     def tenants(self) -> Tenants | None:
         """Whose shares lie where, from the first time that it is asked; None: any may lie beside any other."""
         snapshot = self.snapshot
-        if not self.ledger.labelled and all(team.shares_with_others for team in snapshot.teams):
+        is_open = all(team.shares_with_others for team in snapshot.teams)
+        if is_open and not self.ledger.labelled and not self.parts_models:
             return None
         seen = {**self.ledger.holding, **self.view}
         found = Tenants(self.inventory, snapshot.teams, seen.values())
         self.followers.append(found)
         return found
+
+    @cached_property
+    def parts_models(self) -> bool:
+        """Whether models keep each other off GPUs: several ask for shares, and nothing holds shares on some node."""
+        return len(self.ledger.models) > 1 and bool(self.inventory.advisory.any())
 
     # what is so now
 
@@ -83,7 +89,18 @@ class Plan:
         closed = tenants.closed_to(workload, when)
         if self.ledger.labelled:
             closed |= tenants.kept_from(workload, when, is_idle(free.gpu))
-        return Free(np.where(closed, 0, free.gpu), free.node, free.idle) if closed.any() else free
+        return self.beside_no_model(workload, _without(free, closed), when)
+
+    def beside_no_model(self, workload: Workload, free: Free, when: int) -> Free:
+        """The same without devices where it would lie beside another model and nothing holds shares to their parts."""
+        if self.tenants is None or not (self.parts_models and is_model(workload)):
+            return free
+        return _without(free, self.tenants.closed_to_model(workload, when))
+
+    def has_gpus_of_its_own(self, workload: Workload) -> bool:
+        """Whether a service may lie on GPUs that it has where no other model may: what they are told is not for it."""
+        is_there = bool(workload.placement) and workload.phase is not Phase.QUEUED
+        return is_there and self.parts_models and is_model(workload)
 
     def workload(self, uid: str) -> Workload:
         """The workload as it would be."""
@@ -257,3 +274,8 @@ class Plan:
                     gpu[COMPUTE, at] += milli
                     gpu[MEMORY, at] += memory
         return gpu, host
+
+
+def _without(free: Free, closed: Bools) -> Free:
+    """What is free on the devices that are not closed. Shape [G]."""
+    return Free(np.where(closed, 0, free.gpu), free.node, free.idle) if closed.any() else free

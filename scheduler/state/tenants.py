@@ -1,11 +1,15 @@
 """Whose shares lie on each GPU: a share goes beside those of another team only where both teams allow it.
 
+Where nothing says that it holds shares to their parts (advisory), two models never lie on one device: nothing would
+keep one from taking the other's time and memory. Replicas of one service do, and so do shares of other kinds.
+
 And beside which labels: `gpushare.neighbours`. A gang's worker on a GPU that others lend counts like a share without
 one.
 
 Sums that follow a plan by difference, so that undoing a change is its exact inverse.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -16,6 +20,7 @@ from gpushare.packing import Bools
 from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Ints, Inventory, states_counted
 from scheduler.model.team import Team
 from scheduler.model.workload import Workload
+from scheduler.state.ledger import is_model
 
 AFFINITY, ANTI_AFFINITY, EXCLUSION = "affinity", "anti-affinity", "exclusion"
 Label = tuple[str, str, str]  # which of these, whose team's, the label; a label is its team's own
@@ -37,6 +42,8 @@ class Tenants:
         self._of: dict[str, Ints] = {}
         self._with: dict[Label, Ints] = {}
         self._exclusive = self._none()  # with any exclusion label
+        self._models = self._none()  # of services
+        self._replicas: dict[str, Counter[tuple[int, int]]] = {}  # by service: how many, by state and device
         for workload in workloads:
             self._count(workload, 1)
 
@@ -66,6 +73,14 @@ class Tenants:
             self._seen(others, when),
         )
         return ~open_devices(labels, beside, fresh)
+
+    def closed_to_model(self, service: Workload, when: int) -> Bools:
+        """The devices with another model where nothing says that it holds shares to their parts. Shape [G]."""
+        others = self._models.copy()
+        for at, count in self._replicas.get(service.id, Counter[tuple[int, int]]()).items():
+            others[at] -= count
+        closed: Bools = (self._seen(others, when) > 0) & self._inventory.advisory
+        return closed
 
     def carries(self, workload: Workload) -> Ints:
         """The devices with shares of its affinity, those that leave not counted."""
@@ -110,11 +125,22 @@ class Tenants:
     def _count(self, workload: Workload, sign: int) -> None:
         if not workload.placement or not (has_share(workload) or any(a.lender for a in workload.placement)):
             return
-        index, offset = self._inventory.index, self._inventory.offset
         sums = [self._all, self._of.setdefault(workload.team, self._none())]
         if workload.team not in self._open:
             sums.append(self._guarded)
         sums += self._labelled(workload.team, workload.ask.labels)
+        if is_model(workload):
+            sums.append(self._models)
+        replicas = self._replicas.setdefault(workload.id, Counter()) if is_model(workload) else Counter()
+        for when, devices in self._places(workload):
+            for counts in sums:
+                counts[when, devices] += sign
+            for device in devices:
+                replicas[when, device] += sign
+
+    def _places(self, workload: Workload) -> Iterator[tuple[int, list[int]]]:
+        """The state and the devices of each of its shares."""
+        index, offset = self._inventory.index, self._inventory.offset
         for worker in workload.placement:
             node = index.get(worker.node)
             if node is None or not (worker.lender or workload.ask_of(worker.rank).share):
@@ -122,5 +148,4 @@ class Tenants:
             first, after = int(offset[node]), int(offset[node + 1])  # a node may come back with fewer devices
             devices = [first + gpu for gpu in worker.gpus if first + gpu < after]
             for when in states_counted(workload, worker):
-                for counts in sums:
-                    counts[when, devices] += sign
+                yield when, devices

@@ -65,3 +65,22 @@ def test_rounds_with_labels_keep_what_rounds_promise(world: Snapshot, data: st.D
     # What ran already was placed without regard to topology.
     before = {(one.name, one.subject) for one in check_these(State(world), {**asked, "S6": s6_placement})}
     assert [one for one in found if (one.name, one.subject) not in before] == []
+
+
+@pytest.mark.parametrize(("held", "kind", "is_broken"), [
+    ("advisory", "inference", True), ("by time-slicing", "inference", True), ("", "inference", False),
+    ("by weft", "inference", False), ("advisory", "notebook", False),
+])  # fmt: skip
+def test_s6_trips_when_a_model_goes_beside_another_where_shares_are_advisory(
+    held: str, kind: str, is_broken: bool
+) -> None:
+    text = """
+        team red nominal 4
+        node a 2 gpus {}
+        r1 red inference share 0.3 running a:0
+        r2 red {} share 0.3 pending
+    """
+    world, blind_to_it = parse(text.format(held, kind)), parse(text.format("", kind))
+    for decisions, trips in ((schedule(blind_to_it, RULES), is_broken), (schedule(world, RULES), False)):
+        made = Round(world, decisions, RULES, schedule)
+        assert [found.subject for found in s6_placement(State(world, round=made))] == ["r2"] * trips
