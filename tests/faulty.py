@@ -86,6 +86,9 @@ class FaultyCluster:
     def keep_address(self, address: Address, *, on: bool) -> None:
         self._command(lambda: self.cluster.keep_address(address, on=on))
 
+    def guard(self, address: Address, least: int) -> None:
+        self._command(lambda: self.cluster.guard(address, least))
+
     def cordon(self, node: str, on: bool) -> None:
         self._command(lambda: self.cluster.cordon(node, on))
 

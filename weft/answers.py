@@ -48,6 +48,7 @@ class Workload(Answer):
     team: str = ""
     type: str = ""
     phase: str = ""
+    standing: str | None = None  # of a service, against its objective: violated, at risk, not known, met
     reason: str = ""
     message: str = ""
     priority_class: str = ""

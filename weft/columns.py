@@ -51,6 +51,7 @@ def workloads(now: str | None) -> Table:
         Column("NAME", lambda w: w.name),
         Column("TYPE", lambda w: w.type),
         Column("PHASE", lambda w: w.phase),
+        Column("STANDING", lambda w: (w.standing or "-").capitalize()),
         Column("WORKERS", _workers),
         Column("GPUS", lambda w: gpus(w.resources.get("milli_gpu")), right=True),
         Column("AGE", lambda w: since(w.submitted_at, now), right=True),

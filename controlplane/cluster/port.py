@@ -227,6 +227,12 @@ class Cluster(Protocol):
     def keep_address(self, address: Address, *, on: bool) -> None:
         """Have a service's address stay while it has no replica (on), or go now, as no replica will come."""
 
+    def guard(self, address: Address, least: int) -> None:
+        """Have evictions leave all of so many replicas of a service but one from now on.
+
+        A service without a pod has nothing to guard: what starts says itself how many are its least.
+        """
+
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work."""
 

@@ -186,6 +186,9 @@ class SimulatedCluster(PodCommands):
         with self._writing() as world:
             requests.keep_address(world, address.workload, on=on)
 
+    def guard(self, address: Address, least: int) -> None:
+        """Nothing: nobody evicts pods of a simulated cluster."""
+
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work; pods that run there go on."""
         with self._writing() as world:

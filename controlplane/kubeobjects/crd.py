@@ -50,6 +50,7 @@ def _workloads() -> Json:
     columns = (
         _column("Type", ".spec.type"),
         _column("Phase", ".status.phase"),
+        _column("Standing", ".status.conditions[?(@.type=='ObjectiveMet')].reason"),
         _column("Reason", ".status.reason"),
         _column("GPUs", ".status.gpus"),
         _column("Workers", ".status.workers"),

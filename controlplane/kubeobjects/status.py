@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoscaler.sla import Standing
 from controlplane.jobspec.quantities import iso
 from scheduler.model.workload import ENDED, Phase
 
 Json = dict[str, Any]
 ACCEPTED, ADMITTED, RUNNING, FINISHED = "Accepted", "Admitted", "Running", "Finished"
+OBJECTIVE_MET = "ObjectiveMet"
+# Status and reason of that condition. A service at risk keeps its objective as yet.
+_STANDS = {
+    Standing.MET: ("True", "Met"),
+    Standing.AT_RISK: ("True", "AtRisk"),
+    Standing.VIOLATED: ("False", "Violated"),
+    Standing.UNKNOWN: ("Unknown", "NotKnown"),
+}
 _WAITING = (Phase.SUBMITTED, Phase.QUEUED, Phase.HELD, Phase.RESERVED, Phase.SUSPENDED, Phase.PREEMPTED)
 _UP = (Phase.RUNNING, Phase.SCALING, Phase.DEGRADED)
 MOST = 1024  # characters of a message
@@ -16,7 +25,10 @@ MOST = 1024  # characters of a message
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is shown of a workload's row. Times: the cluster's clock; gpus: milli-GPU of all members."""
+    """What is shown of a workload's row. Times: the cluster's clock; gpus: milli-GPU of all members.
+
+    standing: of a service, against its objective; None: it has none, or has ended.
+    """
 
     phase: Phase
     reason: str
@@ -29,6 +41,7 @@ class Seen:
     submitted_at: float
     started_at: float | None
     ended_at: float | None
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +113,16 @@ def _of_phase(seen: Seen) -> list[Json]:
         _condition(ADMITTED, is_in, why, seen.message if not is_in else ""),
         _condition(RUNNING, is_up, seen.phase.value, ""),
         _condition(FINISHED, is_over, seen.phase.value, seen.message if is_over else ""),
+        *_of_objective(seen.standing),
     ]
+
+
+def _of_objective(standing: Standing | None) -> list[Json]:
+    """None of what has no objective, or has ended."""
+    if standing is None:
+        return []
+    status, reason = _STANDS[standing]
+    return [{"type": OBJECTIVE_MET, "status": status, "reason": reason, "message": ""}]
 
 
 def _accepted(verdict: Verdict) -> Json:

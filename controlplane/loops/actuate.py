@@ -107,7 +107,7 @@ def _call(cluster: Cluster, command: Command) -> None:
 
 
 def _send_requests(cluster: Cluster, command: Command) -> None:
-    """Say to which replicas of a service requests come."""
+    """Say to which replicas of a service requests come, and how many of them evictions leave."""
     match command.verb:
         case "split":
             if command.split is not None:
@@ -117,5 +117,8 @@ def _send_requests(cluster: Cluster, command: Command) -> None:
         case "address":
             if command.address is not None:
                 cluster.keep_address(command.address, on=command.on)
+        case "guard":
+            if command.address is not None:
+                cluster.guard(command.address, command.least)
         case verb:
             raise ValueError(f"unknown verb {verb}")

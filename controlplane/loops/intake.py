@@ -28,6 +28,7 @@ from controlplane.services.scheduling.leases import HeldLease
 
 LOOP = "intake"
 WORDS_SECONDS = 30.0  # between two writes of a status in which only a sentence about waiting has changed
+STANDING_SECONDS = 30.0  # between two looks how services stand, which changes without an event
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Kept:
     verdicts: Verdicts = field(default_factory=dict)
     written: dict[str, tuple[Mapping[str, Any], float]] = field(default_factory=dict)  # by uid: statuses, monotonic
 
-    again_at: float = math.inf  # monotonic: when a sentence that waits is written
+    again_at: float = math.inf  # monotonic: when a sentence that waits is written, or how services stand looked at
 
     def forget(self, uids: set[str]) -> None:
         """Keep only what is about these."""
@@ -102,7 +103,7 @@ def _tell(
     """Write the statuses that are others now."""
     due: list[tuple[Thing, Mapping[str, Any]]] = []
     now = time.monotonic()
-    kept.again_at = math.inf
+    kept.again_at = now + STANDING_SECONDS if any(one.seen.standing for one in standings.values()) else math.inf
     for thing in things:
         if thing.uid not in verdicts:
             continue

@@ -7,7 +7,7 @@ class Action(models.Model):
     """One command for the cluster, written with the decision, performed after it, safe to repeat."""
 
     verb = models.CharField(
-        max_length=10, help_text="start, stop, resize, limit, wake, sleep, offload, split, address or cordon"
+        max_length=10, help_text="start, stop, resize, limit, wake, sleep, offload, split, address, guard or cordon"
     )
     workload = models.UUIDField(null=True)
     attempt = models.PositiveIntegerField(default=0)

@@ -21,10 +21,18 @@ def test_a_list_is_an_aligned_table(signed_in: Scripted, weft: Weft) -> None:
     long = workload("a-long-name", "Running", submitted_at="2026-01-01T00:09:15Z", resources={"milli_gpu": 2500})
     signed_in.on("GET", "/workloads", page(long, workload(reason="WaitingForQuota")))
     assert weft("get").out.splitlines() == [
-        "TEAM   NAME          TYPE       PHASE     WORKERS   GPUS   AGE   REASON",
-        "nlp    a-long-name   training   Running   0/1        2.5   45s   -",
-        "nlp    hello         training   Queued    0/1          1   10m   WaitingForQuota",
+        "TEAM   NAME          TYPE       PHASE     STANDING   WORKERS   GPUS   AGE   REASON",
+        "nlp    a-long-name   training   Running   -          0/1        2.5   45s   -",
+        "nlp    hello         training   Queued    -          0/1          1   10m   WaitingForQuota",
     ]
+
+
+def test_a_list_says_how_each_service_stands_against_its_objective(signed_in: Scripted, weft: Weft) -> None:
+    chat = workload("chat", "Running", type="inference", standing="at risk")
+    without = workload("draft", "Running", type="inference", standing=None)
+    signed_in.on("GET", "/workloads", page(chat, without))
+    lines = weft("get").out.splitlines()
+    assert [line[lines[0].index("STANDING") :][:10].rstrip() for line in lines] == ["STANDING", "At risk", "-"]
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

@@ -63,6 +63,9 @@ class Drive(Protocol):
     def has_address(self, workload: str, name: str) -> bool:
         """Whether requests to a service come anywhere: to a replica, or to the queue in front of it."""
 
+    def guarded(self, workload: str) -> int | None:
+        """How many replicas of a service evictions leave; None: nobody evicts pods of this cluster."""
+
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         """Have a worker's node answer its resizes with this reason of the port; empty: do them."""
 
@@ -137,6 +140,9 @@ class SimulatedDrive:
 
     def has_address(self, workload: str, name: str) -> bool:
         return self.cluster.has_address(workload)
+
+    def guarded(self, workload: str) -> int | None:
+        return None
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         name = pod_name(workload, attempt, rank)

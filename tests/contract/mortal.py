@@ -96,6 +96,10 @@ class Mortal:
         """As the cluster's."""
         self._real.keep_address(address, on=on)
 
+    def guard(self, address: Address, least: int) -> None:
+        """As the cluster's."""
+        self._real.guard(address, least)
+
     def cordon(self, node: str, on: bool) -> None:
         """As the cluster's."""
         self._real.cordon(node, on)

@@ -154,6 +154,11 @@ class KubernetesDrive:
         )
         return any(one["metadata"]["labels"].get(names.WORKLOAD) == workload for one in found["items"])
 
+    def guarded(self, workload: str) -> int | None:
+        """As its PodDisruptionBudget says."""
+        path = f"/apis/policy/v1/namespaces/{names.namespace(TEAM)}/poddisruptionbudgets/{names.around(workload)}"
+        return int(self.server.request("GET", path)["spec"]["minAvailable"])
+
     def rotation(self, workload: str) -> set[int]:
         """The pods that its Service lists as ready."""
         service = f"kubernetes.io/service-name={names.address_service(workload, 'work')}"

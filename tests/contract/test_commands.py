@@ -98,6 +98,20 @@ def test_an_address_stays_without_a_replica_until_it_is_given_up(drive: Drive) -
         drive.until(lambda: not drive.has_address("w", "work"))
 
 
+def test_evictions_leave_all_of_the_least_replicas_but_one_as_it_was_told_last(drive: Drive) -> None:
+    served = drive.job_file(Kind.INFERENCE)
+    served["normalised"] = {**served.get("normalised", {}), "workers": {"min": 3}}
+    run(drive, [pod(drive, rank=rank, spec=served) for rank in range(3)])
+    cursor = drive.cluster.observe(None).cursor
+    assert drive.guarded("w") in (2, None)
+    for least, leave in ((1, 0), (1, 0), (4, 3)):
+        drive.cluster.guard(Address("w", "work", TEAM), least)
+        assert drive.guarded("w") in (leave, None)
+    drive.cluster.guard(Address("stranger", "other", TEAM), 2)
+    drive.wait(60)
+    assert [p.name for p in drive.cluster.observe(cursor).pods if p.phase != PodPhase.RUNNING] == []
+
+
 def test_a_replica_may_start_out_of_rotation(drive: Drive) -> None:
     served = drive.job_file(Kind.INFERENCE)
     run(drive, [pod(drive, spec=served), pod(drive, rank=1, spec=served, is_asleep=True)])

@@ -41,6 +41,7 @@ def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happen
         "split": lambda: cluster.split(Split("w", "work", TEAM, 2, 1, None)),
         "rotate": lambda: cluster.rotate("w", 1, [0], on=True),
         "keep_address": lambda: cluster.keep_address(Address("w", "work", TEAM), on=True),
+        "guard": lambda: cluster.guard(Address("w", "work", TEAM), 2),
         "cordon": lambda: cluster.cordon("a", True),
         "logs": lambda: cluster.logs("w", 1, 0, 10, None),
     }

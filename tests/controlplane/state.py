@@ -149,6 +149,9 @@ class PodCluster:
     def keep_address(self, address: Address, *, on: bool) -> None:
         self.calls.append(("keep_address", address.workload, on))
 
+    def guard(self, address: Address, least: int) -> None:
+        self.calls.append(("guard", address.workload, least))
+
     def cordon(self, node: str, on: bool) -> None:
         self.calls.append(("cordon", node))
 

@@ -334,6 +334,37 @@ def test_workers_of_what_runs_cannot_be_patched_but_a_services_bounds_can(world)
     assert seen_by_scheduler(service).is_waiting
 
 
+def test_another_least_of_a_service_is_guarded_from_evictions_at_once(world):
+    service = world.submit("chat", kind="inference", replicas={"min": 2, "max": 4})
+
+    def bound(**replicas):
+        workloads.patch(workload=service, changes={"replicas": replicas}, version=None, actor="x")
+
+    bound(min=3, max=4)
+    assert open_actions(service) == []  # what starts says itself how many are its least
+    bound(min=2, max=4)
+    world.run(service, "a", "b", "a")
+    bound(min=2, max=6)
+    assert open_actions(service) == []
+    for least in (1, 3, 1):
+        bound(min=least, max=6)
+    assert open_actions(service) == ["guard"] * 3
+    world.cluster.calls.clear()
+    world.actuate()
+    assert world.cluster.calls == [("guard", str(service.pk), 1)] * 3, "the last word, however late it is carried out"
+
+
+def test_the_least_of_a_service_that_no_longer_runs_is_guarded_no_more(world):
+    service = world.submit("chat", kind="inference", replicas={"min": 2, "max": 4})
+    world.run(service, "a", "b")
+    workloads.patch(workload=service, changes={"replicas": {"min": 1, "max": 4}}, version=None, actor="x")
+    workloads.stop(workload=service, actor="alice")
+    world.cluster.calls.clear()
+    world.actuate()
+    assert [call for call in world.cluster.calls if call[0] == "guard"] == []
+    assert open_actions(service) == []
+
+
 def test_what_has_ended_cannot_be_patched(world):
     made = world.submit("job")
     workloads.stop(workload=made, actor="alice")

@@ -80,6 +80,7 @@ ADDED = (  # keys of answers that features since then have added
     "hold", "may_use_milli", "may_use_memory_mib", "measured_duty", "measured_memory_mib", "is_leaving", "neighbours",
     "lately", "headroom", "p95_of", "unknown_why", "reclaim_price", "taken", "lent_to",
 )  # fmt: skip
+ADDED_BESIDE = {"standing": "priority_class"}  # keys added to objects that have the other one; others had them before
 ADDED_SETTINGS = (
     "scheduling.lend_after_seconds",
     "scheduling.harvest",
@@ -106,7 +107,8 @@ def without_added(value: Any) -> Any:
     if isinstance(value, list):
         return [without_added(one) for one in value if not _is_added(one)]
     if isinstance(value, dict):
-        return {key: without_added(one) for key, one in value.items() if key not in ADDED}
+        added = {*ADDED, *(key for key, beside in ADDED_BESIDE.items() if beside in value)}
+        return {key: without_added(one) for key, one in value.items() if key not in added}
     return _without_added_column(value) if isinstance(value, str) else value
 
 

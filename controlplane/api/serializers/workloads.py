@@ -2,6 +2,7 @@
 
 from rest_framework import serializers as s
 
+from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
 from scheduler.explain.change import ChangeKind
 from scheduler.model.decision import Whose
@@ -118,6 +119,11 @@ class WorkloadRow(Answer):
     team = s.CharField()
     type = s.ChoiceField(KINDS)
     phase = s.ChoiceField(PHASES)
+    standing = s.ChoiceField(
+        [one.value for one in Standing],
+        allow_null=True,
+        help_text="How a service stands against its objective; null: it has none, has ended, or is no service.",
+    )
     reason = s.CharField(allow_blank=True)
     message = s.CharField(allow_blank=True)
     reason_since = s.DateTimeField(allow_null=True)

@@ -229,5 +229,8 @@ class WatchedCluster(KubernetesCluster):
     def keep_address(self, address: Address, *, on: bool) -> None:
         """Nothing to do."""
 
+    def guard(self, address: Address, least: int) -> None:
+        """Nothing to do."""
+
     def cordon(self, node: str, on: bool) -> None:
         """Nothing to do."""

@@ -297,6 +297,11 @@ class KubernetesCluster:
             serving.keep_address(self._calls, address, names.namespace(address.namespace, self._prefix), on=on)
         )
 
+    def guard(self, address: Address, least: int) -> None:
+        """Write it into the service's PodDisruptionBudget."""
+        namespace = names.namespace(address.namespace, self._prefix)
+        self._calls.call(serving.guard(self._calls, address.workload, least, namespace))
+
     def cordon(self, node: str, on: bool) -> None:
         """Set the node unschedulable or not."""
         try:

@@ -63,7 +63,7 @@ def budget(pod: PodSpec, *, namespace: str) -> Json:
     workers = normalised.get("workers") if isinstance(normalised, dict) else None
     least = int(workers.get("min", 1)) if isinstance(workers, dict) else 1
     spec = {
-        "minAvailable": max(0, least - 1),
+        **to_leave(least),
         "selector": {"matchLabels": names.replicas(pod.workload)},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
@@ -73,6 +73,11 @@ def budget(pod: PodSpec, *, namespace: str) -> Json:
         "metadata": {"name": names.around(pod.workload), "namespace": namespace, "labels": _labels(pod)},
         "spec": spec,
     }
+
+
+def to_leave(least: int) -> Json:
+    """What a budget says of a service with so many replicas at least."""
+    return {"minAvailable": max(0, least - 1)}
 
 
 def monitor(pod: PodSpec, *, namespace: str) -> Json:

@@ -201,6 +201,16 @@ def _path(body: Json) -> str:
 # --- what stands around replicas --------------------------------------------------------------
 
 
+async def guard(api: Api, workload: str, least: int, namespace: str) -> None:
+    """Have the budget of a service say how many replicas evictions leave; without one no replica is there."""
+    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{names.around(workload)}"
+    try:
+        await api.request("PATCH", path, {"spec": services.to_leave(least)}, kind=MERGE)
+    except RefusedError as error:
+        if error.status != NOT_FOUND:
+            raise
+
+
 class Guards:
     """One instance for an adapter; its event loop uses it."""
 

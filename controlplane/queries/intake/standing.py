@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from autoscaler import sla
 from controlplane.kubeobjects.names import TEAM_RESOURCE, WORKLOAD_RESOURCE
 from controlplane.kubeobjects.status import Seen
 from controlplane.models import Event, Team, Workload
@@ -37,7 +38,10 @@ def last_event() -> int:
 
 
 def standings(uids: Collection[str]) -> dict[str, Standing]:
-    """Of these objects' workloads, and of all live ones that an object has made, by uid. Four queries."""
+    """Of these objects' workloads, and of all live ones that an object has made, by uid.
+
+    Four queries, and at most five more where a service is among them.
+    """
     known = Q(pk__among=[UUID(uid) for uid in uids]) | ~Q(phase__in=_ENDED)
     found = Workload.objects.filter(known, managed_by=WORKLOAD_RESOURCE).order_by("seq").values_list("pk", flat=True)
     rows = workloadrows.listed(list(found))
@@ -71,5 +75,6 @@ def _standing(row: Mapping[str, Any], message: str) -> Standing:
         submitted_at=seconds["submitted_at"],
         started_at=seconds["started_at"],
         ended_at=seconds["ended_at"],
+        standing=row["standing"] and sla.Standing(row["standing"]),
     )
     return Standing(row["uid"], seen, row["created_by"])

@@ -6,13 +6,16 @@ from uuid import UUID
 
 from django.conf import settings
 
+from autoscaler.sla import Standing
 from controlplane.cluster.port import PodPhase
 from controlplane.domain import addresses
 from controlplane.jobspec.podsets import role_of, roles_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Placement, PlacementState, Workload, bulk
+from controlplane.queries.reports import sla
 from controlplane.queries.scheduling import forecasts
-from scheduler.model.workload import ENDED, MAIN_ROLE, Phase, Role
+from controlplane.queries.scheduling.snapshot import observed_at
+from scheduler.model.workload import ENDED, MAIN_ROLE, Kind, Phase, Role
 
 _ENDED = sorted(phase.value for phase in ENDED)
 _SAME = (
@@ -81,10 +84,13 @@ _REFERRED = ("team__name", "priority_class__name", "created_by__username")
 
 
 def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, Any]]:
-    """Workloads as the API shows them; in_full adds the job file and the expected start. Two queries at most."""
+    """Workloads as the API shows them; in_full adds the job file and the expected start.
+
+    Two queries at most, and those of `_standings` where a service is among them.
+    """
     listed = list(found)
-    seats = _seats(listed)
-    shown = [_row(w, _named(w), seats.get(w.uid, NO_SEATS), in_full) for w in listed]
+    seats, stand = _seats(listed), _standings(listed)
+    shown = [_row(w, _named(w), seats.get(w.uid, NO_SEATS), stand.get(w.uid), in_full) for w in listed]
     if in_full:
         starts = forecasts.told(str(w.pk) for w in listed if w.phase == Phase.QUEUED)
         for one in shown:
@@ -99,17 +105,20 @@ def row(workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
 
 
 def listed(uids: Sequence[UUID]) -> list[dict[str, Any]]:
-    """The same rows of these workloads in this order, in two queries; one that is gone is left out.
+    """The same rows of these workloads in this order; one that is gone is left out.
 
-    It checks no rights: the uids are of workloads that the user may see.
+    In two queries, and those of `_standings` where a service is among them. It checks no rights: the
+    uids are of workloads that the user may see.
     """
     if not uids:
         return []
     values = bulk.select(Workload, (*Stored._fields, *_REFERRED), {"uid__among": uids})
     width = len(Stored._fields)
     found = {w.uid: (w, names) for w, names in ((Stored(*v[:width]), Named(*v[width:])) for v in values)}
-    seats = _seats([w for w, _ in found.values()])
-    return [_row(*found[uid], seats.get(uid, NO_SEATS), in_full=False) for uid in uids if uid in found]
+    stored = [w for w, _ in found.values()]
+    seats, stand = _seats(stored), _standings(stored)
+    here = [uid for uid in uids if uid in found]
+    return [_row(*found[uid], seats.get(uid, NO_SEATS), stand.get(uid), in_full=False) for uid in here]
 
 
 def address(workload: Workload) -> str | None:
@@ -165,7 +174,13 @@ def _seats(found: Iterable[Workload | Stored]) -> Mapping[UUID, Seats]:
     return seats
 
 
-def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dict[str, Any]:
+def _standings(found: Iterable[Workload | Stored]) -> Mapping[UUID, Standing]:
+    """How those of them stand that are services with an objective. Five queries at most, none without services."""
+    services = [w.uid for w in found if w.kind == Kind.INFERENCE.value and w.phase not in _ENDED]
+    return sla.standings(observed_at(), services) if services else {}
+
+
+def _row(w: Workload | Stored, names: Named, seats: Seats, standing: Standing | None, in_full: bool) -> dict[str, Any]:
     spec = w.spec if isinstance(w.spec, Mapping) else {}
     placed, up = seats.get(MAIN_ROLE, (0, 0))
     times = {name: getattr(w, name) for name in TIMES}
@@ -177,6 +192,7 @@ def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dic
         "priority_class": names.priority_class,
         "created_by": names.created_by or "",
         "managed_by": w.managed_by or HERE,
+        "standing": standing and standing.value,
         "reason_since": iso(w.reason_at) if w.reason and w.reason_at else None,
         "workers": {
             "count": w.workers,

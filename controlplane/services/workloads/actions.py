@@ -53,6 +53,7 @@ class Command:
     milli: int = 0  # of a limit
     split: Split | None = None
     address: Address | None = None
+    least: int = 0  # replicas of a service, of which evictions are to leave all but one
     is_stale: bool = False
 
 
@@ -121,6 +122,11 @@ def _address(command: Command, name: str, team: str, phase: str, workers: int) -
     return replace(command, address=Address(command.workload, name, team), is_stale=is_stale)
 
 
+def _guard(command: Command, name: str, team: str, phase: str, attempt: int, spec: Any) -> Command:
+    address, least = Address(command.workload, name, team), int(spec["normalised"]["workers"]["min"])
+    return replace(command, address=address, least=least, is_stale=_is_of_another(command, phase, attempt))
+
+
 def _size(command: Command, phase: str, attempt: int, cpu_milli: int, memory: int, resize: Any) -> Command:
     cpu_milli, memory = resize["to"] if resize else (cpu_milli, memory)
     return replace(command, cpu_milli=cpu_milli, memory=memory, is_stale=_is_of_another(command, phase, attempt))
@@ -141,6 +147,7 @@ _TOLD_NOW: Mapping[str, tuple[tuple[str, ...], Callable[..., Command]]] = {
     "offload": (("phase", "attempt", "memory", "resize", "gpu_memory"), _weights),
     "split": (("name", "team__name", "phase", "attempt", "revision", "rollout", "spec"), _split),
     "address": (("name", "team__name", "phase", "workers"), _address),
+    "guard": (("name", "team__name", "phase", "attempt", "spec"), _guard),
 }
 
 

@@ -14,7 +14,7 @@ from controlplane.services.scheduling import leases, revising
 from controlplane.services.workloads import admission, columns, feasibility, resizing
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch, locked, refuse
-from scheduler.model.workload import ENDED, Phase
+from scheduler.model.workload import ACTIVE, ENDED, Phase
 
 WHILE_IT_WAITS = ("workers", "resources", "topology")
 WAITS = (Phase.QUEUED, Phase.HELD, Phase.SUSPENDED)
@@ -82,8 +82,15 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     if in_place:
         resizing.begin(batch, row, spec, was=stored.spec["resources"])
     if row.is_service:
+        _guard(batch, row, stored.spec, spec)
         revising.begin(batch, row, stored.spec, spec.document(), hand)
     batch.write()
+
+
+def _guard(batch: Batch, row: Row, was: Mapping[str, Any], spec: Spec) -> None:
+    """Evictions leave by another least from now on; of a service without pods, from when one starts."""
+    if row.phase in ACTIVE and spec.workers.min != was["normalised"]["workers"]["min"]:
+        batch.act("guard", row, ())
 
 
 def _keep_awake(batch: Batch, row: Row, spec: Spec, count: int) -> None:

@@ -2,7 +2,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.cluster.port import ClusterUnreachable, LogLine, PodPhase
-from controlplane.models import Event, Workload
+from controlplane.models import Event, ServiceWindow, Workload
 from controlplane.runtime import logs
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job, submit
 
@@ -187,6 +187,50 @@ def test_a_list_takes_the_same_number_of_queries_however_long(
     body_of(api.member.post("/workloads:batch", [job(f"b-{i}") for i in range(40)]), 201)
     with django_assert_num_queries(6):
         assert len(body_of(api.member.get("/workloads"))["results"]) == 43
+
+
+def _serve(api: People, name: str, **more: object) -> Workload:
+    """A service that runs."""
+    made = api.world.submit(name, kind="inference", team="red", **more)
+    api.world.run(made, "a")
+    return made
+
+
+def test_a_list_says_how_each_service_stands(api: People) -> None:
+    promised = {"p95_latency": "200ms", "availability": 99.0, "window": "1d"}
+    names = {"kept": 0, "broken": 30, "silent": None, "ended": 0}
+    for name, over in names.items():
+        made = _serve(api, name, objective=promised)
+        if over is not None:
+            start = api.world.cluster.at - 120
+            ServiceWindow.objects.create(workload=made.pk, start=start, requests=1000, over=over, p95_seconds=0.1)
+    Workload.objects.filter(name="ended").update(phase="Stopped")
+    submit(api.member, name="promises-nothing", type="inference")
+    api.world.run(Workload.objects.get(name="promises-nothing"), "b")
+    submit(api.member, name="trains")
+    rows = {row["name"]: row for row in body_of(api.member.get("/workloads"))["results"]}
+    assert {name: row["standing"] for name, row in rows.items()} == {
+        "kept": "met", "broken": "violated", "silent": "not known",
+        "ended": None, "promises-nothing": None, "trains": None,
+    }  # fmt: skip
+    for name in ("kept", "broken", "silent"):
+        assert body_of(api.member.get(f"/inferences/{rows[name]['uid']}/slo"))["standing"] == rows[name]["standing"]
+
+
+def test_a_list_of_services_takes_the_same_number_of_queries_however_long(
+    api: People, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    promised = {"p95_latency": "200ms", "availability": 99.0, "window": "1d"}
+    for n in range(2):
+        _serve(api, f"a-{n}", objective=promised)
+    api.member.get("/workloads")
+    # Those of any list, the clock, the services, and their requests over the whole window and lately.
+    with django_assert_num_queries(6 + 4):
+        api.member.get("/workloads")
+    for n in range(9):
+        _serve(api, f"b-{n}", objective=promised)
+    with django_assert_num_queries(6 + 4):
+        assert len(body_of(api.member.get("/workloads"))["results"]) == 11
 
 
 def test_an_unseen_version_is_not_overwritten(api: People) -> None:

@@ -1,11 +1,14 @@
 """An object from kubectl to its end: submitted, shown, changed, suspended, stopped."""
 
+import math
+import time
 from typing import Any
 
 import pytest
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Workload
+from controlplane.loops import intake
+from controlplane.models import ServiceWindow, Workload
 from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads import workloads
 from tests.controlplane.intake.conftest import ANA, BEN, STRANGER, WORKLOADS, Kube, loaded, text, workload
@@ -55,12 +58,12 @@ def test_kubectl_get_shows_columns_and_wait_knows_the_conditions(kube: Kube) -> 
     table = kube.cluster.request("GET", WORKLOADS, accept="application/json;as=Table;g=meta.k8s.io;v=v1")
     names = [(column["name"], column["priority"]) for column in table["columnDefinitions"]]
     assert names == [
-        ("Name", 0), ("Type", 0), ("Phase", 0), ("Reason", 0), ("GPUs", 0), ("Workers", 0), ("Age", 0),
+        ("Name", 0), ("Type", 0), ("Phase", 0), ("Standing", 0), ("Reason", 0), ("GPUs", 0), ("Workers", 0), ("Age", 0),
         ("Priority", 1), ("Accepted", 1), ("Message", 1),
     ]  # fmt: skip
     (row,) = table["rows"]
-    assert row["cells"][:6] == ["hello", "training", "Queued", "", "1", "0/1"]
-    assert row["cells"][8] == "True"
+    assert row["cells"][:7] == ["hello", "training", "Queued", None, "", "1", "0/1"]
+    assert row["cells"][9] == "True"
     shown = kube.kubectl("get", "workloads.weft.dev", "-n", "weft-red", "--no-headers").stdout.split()
     assert shown[:3] == ["hello", "training", "Queued"]
     waited = kube.kubectl(
@@ -69,6 +72,39 @@ def test_kubectl_get_shows_columns_and_wait_knows_the_conditions(kube: Kube) -> 
     assert waited.returncode == 0, waited.stderr
     (one,) = loaded(kube.kubectl("get", "weft", "-n", "weft-red", "-o", "json"))["items"]
     assert one["status"]["phase"] == "Queued"
+
+
+def test_how_a_service_stands_follows_without_an_event(kube: Kube) -> None:
+    def later() -> tuple[str, str]:
+        """What is told of it half a minute on, in which nothing has happened."""
+        kept = kube.wiring.kept[intake.LOOP]
+        assert kept.again_at <= time.monotonic() + intake.STANDING_SECONDS
+        kept.again_at = 0.0
+        kube.settle()
+        return kube.condition("hello", "ObjectiveMet")[:2]
+
+    objective = {"p95Latency": "200ms", "availability": 99, "window": "1d"}
+    kube.apply(workload(type="inference", port=8000, objective=objective))
+    kube.settle()
+    row = Workload.objects.get()
+    kube.world.run(row, "a")
+    kube.settle()
+    assert kube.condition("hello", "ObjectiveMet")[:2] == ("Unknown", "NotKnown")
+    start = kube.world.cluster.at - 120
+    window = ServiceWindow.objects.create(workload=row.pk, start=start, requests=2000, over=0, p95_seconds=0.1)
+    assert later() == ("True", "Met")
+    for over, told in ((19, ("True", "AtRisk")), (30, ("False", "Violated"))):
+        window.over = over  # of 20 that may be
+        window.save()
+        assert later() == told
+    shown = kube.kubectl("get", "workloads.weft.dev", "-n", "weft-red", "--no-headers").stdout.split()
+    assert shown[:4] == ["hello", "inference", "Running", "Violated"]
+    workloads.stop(workload=row, actor="root", hand=Hand.ADMIN)
+    kube.world.pods(row, PodPhase.GONE)
+    kube.settle()
+    assert kube.get("hello")["status"]["phase"] == "Stopped"
+    assert kube.condition("hello", "ObjectiveMet") == ("", "", "")
+    assert kube.wiring.kept[intake.LOOP].again_at == math.inf
 
 
 def stamped(thing: dict[str, Any], user: str = ANA) -> dict[str, Any]:

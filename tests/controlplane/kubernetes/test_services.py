@@ -11,7 +11,7 @@ from controlplane.benchmarks.harness import rights
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import RefusedError
 from controlplane.cluster.kubernetes.connection import find
-from controlplane.cluster.port import PodSpec
+from controlplane.cluster.port import Address, PodSpec
 from controlplane.testbed.kubernetes import TestCluster
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 
@@ -76,6 +76,29 @@ def test_a_replica_on_standby_is_none_of_those_that_evictions_leave(
     cluster.rotate(UID, 1, [3], on=True)
     kubernetes.wait_for(lambda: _budget(kubernetes).get("disruptionsAllowed") == 1, "the replica that has woken")
     cluster.stop(UID, 1, [1, 3], 1.0)
+
+
+def test_evictions_leave_by_the_new_least_as_soon_as_it_is_told(
+    kubernetes: TestCluster, cluster: KubernetesCluster
+) -> None:
+    address = Address(UID, "chat", "nlp")
+    cluster.guard(address, 2)  # nothing is there yet, so there is nothing to guard
+    chat = {"type": "inference", "name": "chat", "replicas": {"min": 2, "max": 4}}
+    cluster.start([worker(0, **chat), worker(1, **chat)])
+    kubernetes.wait_for(lambda: _budget(kubernetes).get("currentHealthy") == 2, "two ready replicas")
+    evict(kubernetes, f"{UID}-1-0")
+    with pytest.raises(Exception, match="disruption budget"):
+        evict(kubernetes, f"{UID}-1-1")
+    before = kubernetes.request("GET", f"{BUDGETS}/w-{UID}")
+    for _ in range(2):  # again: nothing new
+        cluster.guard(address, 1)
+    after = kubernetes.request("GET", f"{BUDGETS}/w-{UID}")
+    assert after["spec"] == {**before["spec"], "minAvailable": 0}
+    assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+    kubernetes.wait_for(lambda: _budget(kubernetes).get("disruptionsAllowed") == 1, "the smaller budget")
+    evict(kubernetes, f"{UID}-1-1")
+    cluster.guard(address, 3)
+    kubernetes.wait_for(lambda: not kubernetes.exists(f"{BUDGETS}/w-{UID}"), "the budget's end")
 
 
 def evict(server: TestCluster, pod: str) -> None:
