@@ -94,12 +94,17 @@ def borrowed_places(session: Session) -> set[Place]:
 
 
 def seats_for(session: Session, gang: Workload, spot: Spot, seats: Sequence[Seat]) -> list[Seat]:
-    """The seats that this gang may borrow: those on which it has all the time first, then those of its own team."""
+    """The seats that this gang may borrow: those on which it has all the time first, then those of its own team.
+
+    One on each device, the first: a replica that sleeps may have another beside it that does not.
+    """
     flavor = spot.flavor
     if flavor is None:
         return []
     may = [s for s in seats if spot.near[s.node] and flavor.nodes[s.node] and _may_share(session, gang, s)]
-    return sorted(may, key=lambda s: (s.is_harvest, s.lender.team != gang.team, s.lender.seq, s.worker.rank))
+    may.sort(key=lambda s: (s.is_harvest, s.lender.team != gang.team, s.lender.seq, s.worker.rank))
+    first = {seat.device: seat for seat in reversed(may)}
+    return [seat for seat in may if first[seat.device] is seat]
 
 
 class Choice(NamedTuple):
