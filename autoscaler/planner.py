@@ -1,4 +1,4 @@
-"""The planner of elastic trainings, for whoever drives it: a simulator of ours or of others.
+"""The planner of elastic trainings, for simulators, Weft's and others'.
 
 The account loop follows the same plan for trainings on GPUs of one type, without its places (elasticity/workers.py).
 

@@ -18,7 +18,7 @@ from autoscaler.elasticity.rates import rates
 from autoscaler.elasticity.utility import problem
 
 TYPE = "gpu"  # all are of one type, whose name does not matter
-LEAST_GAIN = 0.02  # of its speed, that may come of GPUs that nobody uses
+LEAST_GAIN = 0.02  # of its speed: a training that may gain less from idle GPUs does not try them
 RESIZE_SECONDS = 30.0  # that a training is taken to stand still when its workers come or go
 
 
@@ -40,12 +40,8 @@ class Elastic:
     most: int
     of_worker: int
     speed: Callable[[int], float]
-    hope: Callable[[int], float] | None = None
+    hope: Callable[[int], float]
     is_settling: bool = False
-
-    def hoped(self, count: int) -> float:
-        """Its speed with so many workers, were it as much faster than expected as that is unsure."""
-        return self.speed(count) if self.hope is None else self.hope(count)
 
 
 def workers(now: float, idle: int, of_node: int, trainings: Sequence[Elastic], memory: Memory) -> dict[Hashable, int]:
@@ -93,8 +89,8 @@ def _tried(room: int, ordered: Sequence[Elastic], planned: Mapping[Hashable, int
 def _largest(one: Elastic, now: int, left: int) -> tuple[float, Elastic, int]:
     """(what it may gain at most with the GPUs that are left, as a part of its speed; it; with how many workers)."""
     counts = range(now, min(one.most, now + left // one.of_worker) + 1)
-    best = max(counts, key=one.hoped, default=now)
-    return one.hoped(best) / one.speed(now) - 1.0, one, best
+    best = max(counts, key=one.hope, default=now)
+    return one.hope(best) / one.speed(now) - 1.0, one, best
 
 
 def _offered(room: int, of_node: int, most: int) -> Configurations:

@@ -10,8 +10,9 @@ from autoscaler.reallocate.budgets import Budget, Level, broken, needs
 from autoscaler.reallocate.candidates import Axis, Candidate, Freedom, Room, candidates
 from autoscaler.reallocate.constants import DEFAULT, Constants
 from autoscaler.throughput.allocation import Allocation
-from autoscaler.throughput.estimate import Estimate, Noise, gains
+from autoscaler.throughput.estimate import Estimate, gains
 from autoscaler.throughput.fit import Fitted
+from autoscaler.throughput.goodput import Gradients
 
 # What can make the steps of a training that is bound so any shorter.
 HELPS: Mapping[Bottleneck, frozenset[Axis]] = {
@@ -52,7 +53,7 @@ class Training:
     budgets: tuple[Budget, ...]  # its own, its team's, the cluster's
     remaining: float
     restart: float
-    noise: Noise | None = None
+    noise: Gradients | None = None
     bottleneck: Bottleneck | None = None
     cpu_in_place: bool = False  # more CPU restarts nothing
     is_probe: bool = False

@@ -8,6 +8,7 @@ import numpy as np
 
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.fit import DIFFERENCE, Fitted
+from autoscaler.throughput.goodput import Gradients
 from autoscaler.throughput.terms import COUNT, Floats, columns, times
 
 
@@ -24,20 +25,6 @@ class Estimate:
         return math.expm1(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """Of the gradients: squared norm and variance, at the batch of all GPUs that `batch` is (Pollux, OSDI'21)."""
-
-    squared: float
-    variance: float
-    batch: int
-
-    def efficiency(self, examples: int) -> float:
-        """How much of an example's work counts with this batch of all GPUs, against `batch`; above 0."""
-        scale = examples / self.batch
-        return (self.variance + self.squared) / (self.variance / scale + self.squared) / scale
-
-
 def step_seconds(fitted: Fitted, allocation: Allocation) -> Estimate:
     """Of one step."""
     logs, errors = _logs(fitted, [allocation])
@@ -45,7 +32,7 @@ def step_seconds(fitted: Fitted, allocation: Allocation) -> Estimate:
 
 
 def gains(
-    fitted: Fitted, now: Allocation, others: Sequence[Allocation], noise: Noise | None = None
+    fitted: Fitted, now: Allocation, others: Sequence[Allocation], noise: Gradients | None = None
 ) -> tuple[Estimate, ...]:
     """Of each allocation over the one now: the log ratio of goodput, which without noise is examples/s.
 

@@ -187,7 +187,7 @@ class SimulatedCluster(PodCommands):
             requests.keep_address(world, address.workload, on=on)
 
     def guard(self, address: Address, least: int) -> None:
-        """Nothing: nobody evicts pods of a simulated cluster."""
+        """Nothing: no pod of a simulated cluster is evicted by others."""
 
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work; pods that run there go on."""

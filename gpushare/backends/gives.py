@@ -36,7 +36,7 @@ class Part:
 
 
 def chooses_device(enforcer: Enforcer) -> bool:
-    """Whether its software on the node chooses the device of a share, so that nobody else knows which it is."""
+    """Whether its software on the node chooses the device of a share; then Weft does not know which it is."""
     return enforcer in _CHOOSE
 
 

@@ -10,7 +10,6 @@ from scheduler.model.decision import Reason
 from scheduler.model.snapshot import IDLE, Flavor
 from scheduler.model.workload import Workload, least
 from scheduler.state.free import Free
-from scheduler.state.ledger import is_model
 from scheduler.state.plan import Plan
 from scheduler.state.tenants import Tenants
 
@@ -51,14 +50,11 @@ def _kept_off_by_models(
     plan: Plan, tenants: Tenants, workload: Workload, free: Free, options: list[Flavor | None]
 ) -> Refusal | None:
     """It would fit beside other models, but nothing there says that it holds shares to their parts; or None."""
-    if not (plan.parts_models and is_model(workload)):
+    apart = plan.beside_no_model(workload, free, IDLE)
+    if apart is free or has_places(plan, workload, apart, options):
         return None
-    by_models = tenants.closed_to_model(workload, IDLE)
-    if not by_models.any() or has_places(
-        plan, workload, Free(np.where(by_models, 0, free.gpu), free.node, free.idle), options
-    ):
-        return None
-    nodes, closed = plan.inventory.nodes, by_models & _could_take(plan, workload, free, options)
+    closed = tenants.closed_to_model(workload, IDLE) & _could_take(plan, workload, free, options)
+    nodes = plan.inventory.nodes
     pools = sorted({nodes[at].pool for at in plan.inventory.node_of[closed].tolist()})
     text = (
         f"Needs {members_text(workload)}; GPUs that have it free hold another model, and what holds shares in node "

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.curve import curve, packed
-from autoscaler.throughput.estimate import Noise
 from autoscaler.throughput.goodput import Gradients, seen
 from autoscaler.throughput.observation import Observation
 
@@ -33,7 +32,8 @@ def test_a_larger_batch_counts_less_and_never_so_little_that_it_teaches_less(
 
 @given(sizes, st.integers(1, 4096), st.integers(1, 4096))
 def test_it_is_the_efficiency_of_a_change_of_the_batch(noise: float, batch: int, other: int) -> None:
-    of_change = Noise(squared=1.0, variance=noise / batch, batch=batch).efficiency(other)
+    squared, variance, scale = 1.0, noise / batch, other / batch  # of the gradients with this batch; Pollux' equation
+    of_change = (variance + squared) / (variance / scale + squared) / scale
     assert Gradients(noise, batch).efficiency(other) == pytest.approx(of_change)
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.throughput.allocation import Allocation, AllocationError
-from autoscaler.throughput.estimate import Noise, gains, step_seconds
+from autoscaler.throughput.estimate import gains, step_seconds
 from autoscaler.throughput.fit import Fitted, fit, prior
+from autoscaler.throughput.goodput import Gradients
 from autoscaler.throughput.observation import Observation, ObservationError, observed
 from autoscaler.throughput.ratios import Pair, ratio, translated
 from autoscaler.throughput.terms import COUNT, NAMES, columns, times
@@ -162,7 +163,7 @@ def test_without_noise_of_the_gradients_every_example_counts_alike() -> None:
     now, larger = allocation("1 b8"), allocation("1 b16")
     fitted = fit([Observation(now, 1.0, error=0.01), Observation(larger, 1.2, error=0.01)])
     (free,) = gains(fitted, now, [larger])
-    (noisy,) = gains(fitted, now, [larger], Noise(squared=1.0, variance=1.0, batch=8))
+    (noisy,) = gains(fitted, now, [larger], Gradients(noise=8, batch=8))
     assert free.part == pytest.approx(2 / 1.2 - 1, rel=0.1)
     assert noisy.value < free.value
 

@@ -25,7 +25,7 @@ def flat(count: int) -> float:
 
 def training(name: str, now: int, speed: Callable[[int], float] = line, **other: Any) -> Elastic:
     values: dict[str, Any] = {"least": 1, "most": 8, "of_worker": 1, "model": name, "submitted": 0.0, "age": 3600.0}
-    return Elastic(id=name, now=now, speed=speed, **(values | other))
+    return Elastic(id=name, now=now, speed=speed, **(values | {"hope": speed} | other))
 
 
 def planned(*trainings: Elastic, idle: int = 0, of_node: int = 8) -> dict[Any, int]:

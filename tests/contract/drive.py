@@ -64,7 +64,7 @@ class Drive(Protocol):
         """Whether requests to a service come anywhere: to a replica, or to the queue in front of it."""
 
     def guarded(self, workload: str) -> int | None:
-        """How many replicas of a service evictions leave; None: nobody evicts pods of this cluster."""
+        """How many replicas of a service evictions leave; None: others evict no pod of this cluster."""
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         """Have a worker's node answer its resizes with this reason of the port; empty: do them."""

@@ -12,7 +12,7 @@ from controlplane.queries.workloads import reallocated
 from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads import amending
 from scheduler.model.workload import Gang
-from tests.controlplane.moved import LONG, Steps, pass_minutes, want, world_of
+from tests.controlplane.moved import LONG, Steps, pass_minutes, turn, want, world_of
 from tests.controlplane.state import World, story
 
 pytestmark = pytest.mark.django_db
@@ -45,11 +45,14 @@ def world() -> World:
     return world_of(ByWorkers(by={"line": LINE, "flat": FLAT, "other": LINE}))
 
 
-def elastic(world: World, name: str, *nodes: str, **asked: Any) -> Workload:
+def elastic(world: World, name: str, **asked: Any) -> Workload:
+    """Eight workers on a node, and as many more as the scheduler lets it have."""
     workers = {"count": 8, "min": 2, "max": 24}
     asked = {"workers": workers, "resources": {"gpus": 1, "cpu": 1, "memory": "1Gi"}, "image": f"{name}:1", **asked}
     made = world.submit(name, **asked)
-    world.run(made, *[node for node in nodes for _ in range(8)])
+    turn(world)
+    made.refresh_from_db()
+    assert made.phase == "Running"
     return made
 
 
@@ -59,7 +62,7 @@ def running(world: World, workload: Workload) -> int:
 
 
 def test_what_gains_from_workers_has_those_that_do_nothing_for_another(world: World) -> None:
-    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    flat, line = elastic(world, "flat"), elastic(world, "line")
     world.later(LONG)
     pass_minutes(world, 60)
     assert running(world, flat) <= 8  # of 24, which it grew to at first
@@ -73,7 +76,7 @@ def test_what_gains_from_workers_has_those_that_do_nothing_for_another(world: Wo
 
 def test_where_its_team_only_wants_to_be_told_it_grows_as_before(world: World) -> None:
     want("recommend")
-    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    flat, line = elastic(world, "flat"), elastic(world, "line")
     world.later(LONG)
     pass_minutes(world, 40)
     assert flat.workers_planned is line.workers_planned is None
@@ -81,7 +84,7 @@ def test_where_its_team_only_wants_to_be_told_it_grows_as_before(world: World) -
 
 
 def test_a_team_that_wants_it_no_more_has_its_trainings_grow_again(world: World) -> None:
-    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    flat, line = elastic(world, "flat"), elastic(world, "line")
     world.later(LONG)
     pass_minutes(world, 60)
     flat.refresh_from_db()
@@ -93,7 +96,7 @@ def test_a_team_that_wants_it_no_more_has_its_trainings_grow_again(world: World)
 
 
 def test_while_anything_waits_for_such_gpus_nothing_is_planned(world: World) -> None:
-    flat, line = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    flat, line = elastic(world, "flat"), elastic(world, "line")
     world.later(LONG)
     wide = world.submit("wide", workers=ALL, resources={"gpus": 1, "cpu": 1, "memory": "1Gi"})
     pass_minutes(world, 40)
@@ -105,7 +108,7 @@ def test_while_anything_waits_for_such_gpus_nothing_is_planned(world: World) -> 
 
 
 def test_what_starts_again_has_the_workers_that_it_asked_for(world: World) -> None:
-    flat, _ = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    flat, _ = elastic(world, "flat"), elastic(world, "line")
     Workload.objects.filter(pk=flat.pk).update(workers_planned=4)
     assert full(at=world.cluster.at).workloads[str(flat.pk)].gang == Gang(4, 2, 4)
     Workload.objects.filter(pk=flat.pk).update(phase="Queued")
@@ -123,7 +126,7 @@ def test_a_persons_number_of_workers_goes_first(world: World) -> None:
 
 
 def test_why_says_that_the_plan_holds_it_and_how_to_undo_it(world: World) -> None:
-    flat, _ = elastic(world, "flat", "a"), elastic(world, "line", "b")
+    flat, _ = elastic(world, "flat"), elastic(world, "line")
     world.later(LONG)
     pass_minutes(world, 60)
     flat.refresh_from_db()

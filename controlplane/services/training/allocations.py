@@ -129,12 +129,11 @@ def offer(workload: Workload, now: Allocation, members: Iterable[Place], at: flo
     rows = bulk.select(Node, columns, {"pool_id": pool})
     nodes = {name: (gpus, milli / CORE) for name, gpus, milli, *_ in rows}
     capacity = Resources(sum(gpus for gpus, _ in nodes.values()), sum(cpu for _, cpu in nodes.values()))
-    held = [row for row in _held(nodes) if row.workload != workload.pk]
+    others = [row for row in held(nodes) if row.workload != workload.pk]
     taken = dict.fromkeys(nodes, 0.0)
-    devices: dict[str, set[int]] = {name: set(lost) for name, _, _, lost, *_ in rows}
-    for row in held:
+    for row in others:
         taken[row.node] += row.cores
-        devices[row.node] |= set(row.devices)
+    devices = not_idle({name: lost for name, _, _, lost, *_ in rows}, others)
     rooms = tuple(Room(gpus, nodes[name][1] - taken[name]) for name, gpus in mine.items() if name in nodes)
     everywhere = {
         name: Room(nodes[name][0] - len(devices[name]), nodes[name][1] - taken[name])
@@ -154,8 +153,8 @@ def offer(workload: Workload, now: Allocation, members: Iterable[Place], at: flo
         rooms=tuple(everywhere.values()),
         budgets=(
             Budget(Level.TRAINING, capacity, _part(now.total, capacity.gpus)),
-            Budget(Level.TEAM, capacity, _part(nominal / WHOLE, capacity.gpus), _sum(held, workload.team_id)),
-            Budget(Level.CLUSTER, capacity, 1.0, _sum(held)),
+            Budget(Level.TEAM, capacity, _part(nominal / WHOLE, capacity.gpus), _sum(others, workload.team_id)),
+            Budget(Level.CLUSTER, capacity, 1.0, _sum(others)),
         ),
         remaining=remaining(workload, at),
         restart=restarts.known(workload).seconds,
@@ -187,7 +186,9 @@ def remaining(workload: Workload, at: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
+    """What one member of a workload takes on its node. gpus: whole ones, a share as its part; cores: CPU."""
+
     workload: UUID
     team: int
     node: str
@@ -196,8 +197,8 @@ class _Held:
     cores: float
 
 
-def _held(nodes: Collection[str]) -> list[_Held]:
-    """What is taken on these nodes: also by what is starting or leaving."""
+def held(nodes: Collection[str]) -> list[Held]:
+    """What is taken on these nodes: also by what is starting or leaving. One query."""
     taken = Placement.objects.filter(node__among=sorted(nodes)).exclude(state=PlacementState.RELEASED)
     of_workload = ("workload__team_id", "workload__cpu_milli", "workload__roles")
     columns = ("workload_id", "node", "gpus", "milli", "rank", *of_workload)
@@ -205,12 +206,20 @@ def _held(nodes: Collection[str]) -> list[_Held]:
     for uid, node, gpus, milli, rank, team, cpu_milli, roles in taken.values_list(*columns):
         ask = role_ask(roles, rank) if roles else None
         cpu = cpu_milli if ask is None else ask.cpu_milli
-        found.append(_Held(uid, team, node, tuple(gpus), milli / WHOLE if gpus else 0.0, cpu / CORE))
+        found.append(Held(uid, team, node, tuple(gpus), milli / WHOLE if gpus else 0.0, cpu / CORE))
     return found
 
 
-def _sum(held: Iterable[_Held], team: int | None = None) -> Resources:
-    mine = [row for row in held if team in (None, row.team)]
+def not_idle(lost: Mapping[str, Iterable[int]], taken: Iterable[Held]) -> dict[str, set[int]]:
+    """The devices of each node that are lost, or on which anything is."""
+    found = {node: set(devices) for node, devices in lost.items()}
+    for row in taken:
+        found[row.node] |= set(row.devices)
+    return found
+
+
+def _sum(rows: Iterable[Held], team: int | None = None) -> Resources:
+    mine = [row for row in rows if team in (None, row.team)]
     return Resources(sum(row.gpus for row in mine), sum(row.cores for row in mine))
 
 

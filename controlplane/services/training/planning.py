@@ -1,10 +1,11 @@
 """How many workers each elastic training has: those of one team on one GPU model share what they hold and what is idle.
 
-The scheduler grows an elastic gang wherever nobody waits for the room, in the order of its turns. Where a team wants
-changes (`reallocation: automatic`), the plan of autoscaler/elasticity divides the same GPUs by what each training gains
-from them, as its measured steps tell, and writes for each with how many workers it runs at most (`workers_planned`).
-The scheduler then gives up and grows workers in place as always, so quotas, weights and turns of all teams hold: what
-is planned of a team takes nothing from another. While any workload waits for such GPUs nothing is planned.
+The scheduler grows an elastic gang wherever no workload waits for the room, in the order of its turns. Where a team
+wants changes (`reallocation: automatic`), the plan of autoscaler/elasticity divides the same GPUs by what each training
+gains from them, as its measured steps tell, and writes for each with how many workers it runs at most
+(`workers_planned`). The scheduler then gives up and grows workers in place as always, so quotas, weights and turns of
+all teams hold: what is planned of a team takes nothing from another. While any workload waits for such GPUs nothing is
+planned.
 docs/reallocation.md.
 """
 
@@ -22,24 +23,25 @@ from autoscaler.throughput.curve import packed
 from autoscaler.throughput.estimate import gains
 from autoscaler.throughput.fit import fit
 from autoscaler.throughput.observation import Observation
-from controlplane.models import Experiment, ExperimentStatus, Node, Placement, PlacementState, Reallocation, Workload
+from controlplane.models import Experiment, ExperimentStatus, Node, Reallocation, Workload
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.training import allocations, lending, moving
 from controlplane.services.training.allocations import Place
 from controlplane.services.training.diagnoses import ACTOR
-from gpushare.gpu import WHOLE
 from scheduler.model.decision import Reason
 from scheduler.model.mention import counted
 from scheduler.model.workload import ACTIVE, Kind, Phase
+from scheduler.preemption.growth import GATED
 
 _ACTIVE = tuple(phase.value for phase in ACTIVE)
 MOST = 256  # workers that a plan reckons with
-# Waits that GPUs would end: others, as for a quota, are no reason to leave GPUs as they are.
-FOR_ROOM = (
-    "", Reason.PENDING_EVALUATION, Reason.BEHIND_HIGHER_PRIORITY, Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
-    Reason.FAIR_SHARE_EXCEEDED, Reason.RESERVED_FOR_LARGER_JOB, Reason.TOPOLOGY_PLACEMENT_FAILED,
-    Reason.GANG_INCOMPLETE, Reason.FRAGMENTED, Reason.WAITING_FOR_CAPACITY, Reason.WAITING_FOR_PODS_READY,
-)  # fmt: skip
+# Waits that no idle GPU would end: they are no reason to leave GPUs as they are.
+NOT_FOR_ROOM = GATED | {
+    Reason.SUSPENDED,
+    Reason.NON_PREEMPTIBLE_OVER_QUOTA,
+    Reason.WAITING_FOR_QUOTA,
+    Reason.OVER_LIMIT,
+}
 Speed = Callable[[int], float]  # of so many workers
 Group = tuple[int, str]  # a team, and a GPU model
 Memories = MutableMapping[Group, Memory]
@@ -118,7 +120,7 @@ def _is_waited_for(model: str) -> bool:
     rows = Workload.objects.filter(phase__in=(Phase.QUEUED, Phase.RESERVED)).exclude(gpus=0, share_guarantee=0)
     waiting = rows.values_list("phase", "reason", "gpu_models")
     return any(
-        (phase == Phase.RESERVED or reason in FOR_ROOM) and (not models or model in models)
+        (phase == Phase.RESERVED or reason not in NOT_FOR_ROOM) and (not models or model in models)
         for phase, reason, models in waiting
     )
 
@@ -160,18 +162,9 @@ def _write(wanted: Sequence[tuple[Workload, int | None, str]], lease: HeldLease)
 def _floor(model: str) -> Floor:
     columns = ("name", "gpu_count", "lost_gpus", "ready", "schedulable")
     rows = list(Node.objects.filter(gpu_model=model).values_list(*columns))
-    taken = {name: len(lost) for name, _, lost, *_ in rows}
-    shared: dict[str, set[int]] = defaultdict(set)
-    live = Placement.objects.filter(node__among=list(taken)).exclude(state=PlacementState.RELEASED)
-    for node, gpus, milli in live.values_list("node", "gpus", "milli"):
-        if milli < WHOLE * len(gpus):
-            shared[node] |= set(gpus)
-        else:
-            taken[node] += len(gpus)
-    free = (
-        gpus - taken[name] - len(shared[name]) for name, gpus, _, ready, schedulable in rows if ready and schedulable
-    )
-    idle = sum(max(count, 0) for count in free)
+    lost = {name: gpus for name, _, gpus, *_ in rows}
+    taken = allocations.not_idle(lost, allocations.held(lost))
+    idle = sum(gpus - len(taken[name]) for name, gpus, _, ready, schedulable in rows if ready and schedulable)
     return Floor(idle, max(Counter(gpus for _, gpus, *_ in rows).items(), key=lambda one: (one[1], one[0]))[0])
 
 

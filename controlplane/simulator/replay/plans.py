@@ -1,4 +1,4 @@
-"""Trainings on the one replay engine where a plan says who has which GPUs, as `autoscaler.planner` answers it.
+"""Trainings on the one replay engine where a plan, as of `autoscaler.planner`, says which of them has which GPUs.
 
 The engine keeps time, and the life cycle is production's: what is to run elsewhere is evicted, leaves and is queued,
 and is placed again; nothing holds a GPU that another one holds. How fast work runs on what it has is its owner's.
