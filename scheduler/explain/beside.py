@@ -50,8 +50,8 @@ def _kept_off_by_models(
     plan: Plan, tenants: Tenants, workload: Workload, free: Free, options: list[Flavor | None]
 ) -> Refusal | None:
     """It would fit beside other models, but nothing there says that it holds shares to their parts; or None."""
-    apart = plan.beside_no_model(workload, free, IDLE)
-    if apart is free or has_places(plan, workload, apart, options):
+    alone = plan.beside_no_model(workload, free, IDLE)
+    if alone is free or has_places(plan, workload, alone, options):
         return None
     closed = tenants.closed_to_model(workload, IDLE) & _could_take(plan, workload, free, options)
     nodes = plan.inventory.nodes
