@@ -97,7 +97,7 @@ class Wanted:
 
 def wait_seconds(learned: Learned, objective: float, of: str = ANSWER) -> float:
     """W: what a request may wait and still be on time."""
-    p95, p99 = learned.quantile(0.95, of), learned.quantile(0.99, of)
+    p95, p99 = learned.quantiles((0.95, 0.99), of)
     return max(objective - p99, 0.25 * (objective - p95), 0.02 * objective)
 
 
@@ -202,7 +202,13 @@ def alarmed(state: State, told: Signal, at: float, fleet: Fleet, terms: Terms) -
     count = signal(state, told.waiting, told.rate, fleet, fleet.on, terms)
     if count is None or count <= fleet.on:
         return state, nothing
-    need = _Need(0.0, f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:", told.rate, terms.objective)
+    need = _Need(
+        0.0,
+        f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:",
+        told.rate,
+        terms.objective,
+        seconds=state.learned.mean,
+    )
     why = f"{need.why} {_replicas(count, state.learned.slots)}"
     found = Wanted(min(count, MOST), why, need.named(state.learned, told.waiting), float(min(count, MOST)))
     # What was wanted in between counts too, or the next look would take it back.
@@ -218,6 +224,7 @@ class _Need:
     rate: float = 0.0
     objective: float = 0.0
     busy: float = 0.0  # slots that are in use on average
+    seconds: float | None = None  # a request's, as it was counted; None: not known
 
     def is_crowded(self, count: int, learned: Learned, headroom: float) -> bool:
         """Whether so many replicas are more than the slots ask for."""
@@ -227,7 +234,7 @@ class _Need:
         """The numbers behind it."""
         known = {
             "expected_requests_per_second": self.rate,
-            "request_seconds": learned.mean,
+            "request_seconds": self.seconds,
             "slots_per_replica": float(learned.slots),
             "objective_seconds": self.objective,
             "queue": waiting,
@@ -256,7 +263,7 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
     future = rate + rise * ((0.0 if k.takes_all else terms.start) + k.horizon)
     need = _Need(
         steady(learned, s, future, terms), f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective,
-        future * s,
+        future * s, s,
     )  # fmt: skip
     if now.waiting:
         backlog = now.waiting * s

@@ -162,14 +162,13 @@ class Learned:
 
         of: until the whole answer, or until the first token.
         """
+        return self.quantiles((part,), of)[0]
+
+    def quantiles(self, parts: Sequence[float], of: str = ANSWER) -> tuple[float, ...]:
+        """The same of several parts."""
         counts = self._counts(of)
         total = np.array(counts).cumsum()
-        want = part * total[-1]
-        place = min(int(total.searchsorted(want)), len(BUCKETS) - 1)
-        low = BUCKETS[place - 1] if place else 0.0
-        before = total[place - 1] if place else 0.0
-        inside = (want - before) / counts[place] if counts[place] else 1.0
-        return float(low + inside * (BUCKETS[place] - low))
+        return tuple(_quantile(part, counts, total) for part in parts)
 
     def at_once(self, objective: float, availability: float, of: str = ANSWER) -> float:
         """Requests that a replica is to run on average, so that this part of them takes `objective` s at most.
@@ -199,6 +198,16 @@ class Learned:
     def _guessed(self) -> float:
         """Requests that what is said of them counts for."""
         return 0.0 if self.profile is None else self.profile.weight(math.fsum(self.counts))
+
+
+def _quantile(part: float, counts: Sequence[float], total: Floats) -> float:
+    """What this part does not exceed. total: counts, summed up to each bucket's end."""
+    want = part * total[-1]
+    place = min(int(total.searchsorted(want)), len(BUCKETS) - 1)
+    low = BUCKETS[place - 1] if place else 0.0
+    before = total[place - 1] if place else 0.0
+    inside = (want - before) / counts[place] if counts[place] else 1.0
+    return float(low + inside * (BUCKETS[place] - low))
 
 
 def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: float, of: str = ANSWER) -> Learned:

@@ -126,7 +126,7 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
         "standby of 2 s by hpa-rps 0.3: late 0.000 %, 0 bad, net 1.20",
         "standby of 2 s by the best hpa-rps of each trace, chosen in hindsight: net 1.20; azure 0.3 1.20 (0 bad)",
         "fewest static replicas that attain it, chosen in hindsight; hours over the oracle's: azure 1.20",
-        "alone within the hours of hpa-cpu 0.3 60s (30 cells): alone, 30 cells at 0.50 x its hours; all tried:",
+        "alone within the hours of hpa-cpu 0.3 60s (60 cells of all seeds): alone, 60 cells at 0.50 x its hours; chosen on",
         "3 x the busiest minute, without standby, alone: 60 of 60 cells",
         "noise, alone",
     ):
@@ -139,6 +139,9 @@ def test_headroom_is_taken_as_far_as_hpas_hours_go_where_it_attains_more() -> No
     found = compare.with_headroom(judged, 5)
     assert found is not None
     assert (found[0].label, found[0].attained, found[1].label) == ("headroom 0.5", 30, "hpa-cpu 0.3 60s")
+    chosen = compare.with_headroom([*judged, *all_of((6,))], 5)
+    assert chosen is not None
+    assert (chosen[0].label, chosen[0].attained, chosen[1].attained) == ("headroom 0.5", 60, 60)
     dear = [replace(c, hours=99.0) if c.policy == "headroom 0.5" else c for c in judged]
     less = compare.with_headroom(dear, 5)
     assert less is not None

@@ -1,7 +1,7 @@
 """One policy on one trace and seed, judged: what `slo` counts of it."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from controlplane.cluster import reclaims
 STARTS = (30.0, 90.0, 300.0)  # s until a replica serves that has to start
 WAKES = (2.0, 10.0)  # the same of one that is loaded
 ROOM, MORE_ROOM = 1.5, 3.0  # replicas at most, times what the busiest minute needs
-HEADROOMS = (0.1, 0.25, 0.5, 1.0)
+HEADROOM, HEADROOMS = "headroom", (0.1, 0.25, 0.5, 1.0)
 LEAST_CALL_SECONDS = 5.0
 CALL_SECONDS = max(LEAST_CALL_SECONDS, reclaims.measured().gpu_seconds_lost)  # of one GPU
 SLEEPERS = ("standby", "batching")  # what begins so has a standby, whose GPUs are lent
@@ -91,13 +91,17 @@ def baselines(name: str, data: Path, seed: int, start: float) -> list[Cell]:
 
 
 def beside(name: str, data: Path, seed: int) -> list[Cell]:
-    """HPA with the law's standby, the law alone with headroom, static replicas."""
+    """HPA with the law's standby, and static replicas."""
     trace = traces.load(name, data, seed)
     found = [judged(f"standby {label}", trace, seed, WAKES[0], m) for label, m in policies.WITH_STANDBY.items()]
-    for part in HEADROOMS:
-        make = policies.with_headroom(part)
-        found += [judged(f"headroom {part:g}", trace, seed, start, make) for start in STARTS]
     return [*found, static(trace, seed)]
+
+
+def headroom(name: str, data: Path, seed: int, parts: Sequence[float] = HEADROOMS) -> list[Cell]:
+    """The law alone with replicas on top of those that it needs, as these parts of them."""
+    trace = traces.load(name, data, seed)
+    makes = [(f"{HEADROOM} {part:g}", policies.with_headroom(part)) for part in parts]
+    return [judged(label, trace, seed, start, make) for label, make in makes for start in STARTS]
 
 
 def roomier(name: str, data: Path, seed: int, labels: tuple[str, ...]) -> list[Cell]:
@@ -166,11 +170,3 @@ def mean(values: Iterable[float]) -> float:
     """The geometric mean."""
     logs = [math.log(value) for value in values]
     return round(math.exp(sum(logs) / len(logs)), 3)
-
-
-def by_seed(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
-    """The cells of each seed."""
-    seeds: dict[int, list[Cell]] = {}
-    for cell in cells:
-        seeds.setdefault(cell.seed, []).append(cell)
-    yield from seeds.values()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.observed import BUCKETS, Scrape
+from autoscaler.observed import BUCKETS, NONE, Scrape
 from controlplane.benchmarks.slo.looks import looked
 from controlplane.benchmarks.slo.traces import Trace
 from controlplane.cluster.serving.loops import serve
@@ -199,7 +199,7 @@ class Service:
 
     def ready(self, now: float) -> int:
         """Replicas that serve."""
-        return sum(one.ready <= now for one in self.on.values())
+        return sum([one.ready <= now for one in self.on.values()])
 
     def scrape(self, now: float) -> Seen:
         """What is seen now; those that ended since the last one are counted."""
@@ -210,10 +210,10 @@ class Service:
         )  # fmt: skip
         self.answered += fresh
         self.seconds += seconds
-        arrived = self.arrived(now)
+        arrived, before = self.arrived(now), self.arrived(now - SCRAPE_SECONDS)
         seen = Scrape(
-            at=now, seconds=SCRAPE_SECONDS, arrived=arrived - self.arrived(now - SCRAPE_SECONDS),
-            answered_seconds=seconds, counts=tuple(counts.tolist()), waiting=arrived - self.begun, running=inside,
+            at=now, seconds=SCRAPE_SECONDS, arrived=arrived - before, answered_seconds=seconds,
+            counts=tuple(counts.tolist()) if fresh else NONE, waiting=arrived - self.begun, running=inside,
             widest=widest,
         )  # fmt: skip
         busy = self.seconds + unfinished
@@ -235,8 +235,10 @@ class Service:
 
     def _note(self) -> None:
         """Before replicas change: when the slots of each are idle again."""
-        for number in self.on:
-            self.on[number].free = self.free[self.owner == number].tolist()
+        for replica in self.on.values():
+            replica.free = []
+        for free, number in zip(self.free.tolist(), self.owner.tolist(), strict=True):
+            self.on[number].free.append(free)
 
     def _arrange(self, now: float) -> None:  # noqa: ARG002 - the slots know already
         """After replicas changed: the heap of all slots."""
@@ -283,8 +285,9 @@ class Run:
     def look(self, now: float) -> int:
         """The replicas that the policy wants at a scrape."""
         self.service.let_go(now)
-        self.ready.append(self.service.ready(now))
-        return self.policy.look(self.service.scrape(now))
+        seen = self.service.scrape(now)
+        self.ready.append(seen.ready)
+        return self.policy.look(seen)
 
     def alarm(self, now: float) -> int | None:
         """The same in between, where a request waits and the policy listens to the gateway; None: no change."""
