@@ -126,7 +126,7 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
         "standby of 2 s by hpa-rps 0.3: late 0.000 %, 0 bad, net 1.20",
         "standby of 2 s by the best hpa-rps of each trace, chosen in hindsight: net 1.20; azure 0.3 1.20 (0 bad)",
         "fewest static replicas that attain it, chosen in hindsight; hours over the oracle's: azure 1.20",
-        "alone within the hours of hpa-cpu 0.3 60s (60 cells of all seeds): alone, 60 cells at 0.50 x its hours; chosen on",
+        "alone within the hours of hpa-cpu 0.3 60s (60 cells of all seeds): alone, 60 cells at 0.50 x its hours; chosen",
         "3 x the busiest minute, without standby, alone: 60 of 60 cells",
         "noise, alone",
     ):
