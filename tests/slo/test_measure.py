@@ -97,7 +97,8 @@ def all_of(seeds: tuple[int, ...] = (5, 6)) -> list[Cell]:
     found = []
     for name, seed in product(traces.NAMES, seeds):
         one = partial(alike, name, seed)
-        found += [one("standby", wake) for wake in (2.0, 10.0)] + [one("standby", 2.0, room=3.0)]
+        found += [one("standby", wake, room=room) for wake in (2.0, 10.0) for room in (1.5, 3.0)]
+        found.append(one("batching", 2.0, room=3.0))
         found += [one("batching", 2.0), one("standby hpa-rps 0.3", 2.0), one("static", 30.0)]
         for start in cells.STARTS:
             found += [one("alone", start), one("hpa-cpu 0.3 60s", start, 24.0), one("keda 1 60s", start, 9.0)]
@@ -114,6 +115,8 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
         "2 s, were a replica lent from its last answer on, not once it has slept for 15 s: net 1.150",
         "1.5 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (6.0)",
         "3 x the busiest minute, 2 s: late 0.000 %, 0 bad, net 1.200; net (gross) of each: azure 1.20 (12.0)",
+        "3 x the busiest minute, 10 s: late 0.000 %, 0 bad but for step and spike, net 1.200; net (gross)",
+        "3 x the busiest minute, with batching, 2 s: late 0.000 %, 0 bad but for step and spike, net 1.200",
         "\n2 s: net over the oracle of starts of 30/90/300 s: azure 1.20/1.17/1.17, azure8 1.20/1.19/1.17",
         "\n10 s: net over the oracle of starts of 30/90/300 s: azure 1.20/1.17/1.17, azure8 1.20/1.19/1.17",
         "the cell's own start, 30/90/300 s: azure 1.20/1.17/1.17",
@@ -126,7 +129,7 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
         "standby of 2 s by hpa-rps 0.3: late 0.000 %, 0 bad, net 1.20",
         "standby of 2 s by the best hpa-rps of each trace, chosen in hindsight: net 1.20; azure 0.3 1.20 (0 bad)",
         "fewest static replicas that attain it, chosen in hindsight; hours over the oracle's: azure 1.20",
-        "alone within the hours of hpa-cpu 0.3 60s (60 cells of all seeds): alone, 60 cells at 0.50 x its hours; chosen",
+        "alone within the hours of hpa-cpu 0.3 60s (60 cells): alone, 60 cells at 0.50 x its hours; all tried:",
         "3 x the busiest minute, without standby, alone: 60 of 60 cells",
         "noise, alone",
     ):
@@ -136,14 +139,11 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
 def test_headroom_is_taken_as_far_as_hpas_hours_go_where_it_attains_more() -> None:
     judged = all_of((5,))
     judged = [replace(c, attained=c.policy != "alone" or c.trace != "ramp") for c in judged]
-    found = compare.with_headroom(judged, 5)
+    found = compare.with_headroom(judged)
     assert found is not None
     assert (found[0].label, found[0].attained, found[1].label) == ("headroom 0.5", 30, "hpa-cpu 0.3 60s")
-    chosen = compare.with_headroom([*judged, *all_of((6,))], 5)
-    assert chosen is not None
-    assert (chosen[0].label, chosen[0].attained, chosen[1].attained) == ("headroom 0.5", 60, 60)
     dear = [replace(c, hours=99.0) if c.policy == "headroom 0.5" else c for c in judged]
-    less = compare.with_headroom(dear, 5)
+    less = compare.with_headroom(dear)
     assert less is not None
     assert (less[0].label, less[0].attained) == ("alone", 27)
 

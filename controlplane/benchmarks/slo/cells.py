@@ -1,7 +1,7 @@
 """One policy on one trace and seed, judged: what `slo` counts of it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +78,10 @@ class Cell:
 def law(name: str, data: Path, seed: int) -> list[Cell]:
     """The law on one trace: with standby and without, with room for more, and where replicas batch."""
     trace = traces.load(name, data, seed)
-    found = [judged("standby", trace, seed, wake, policies.standby) for wake in WAKES]
-    found.append(judged("standby", trace, seed, WAKES[0], policies.standby, MORE_ROOM))
-    found.append(batched(traces.with_tokens(trace, data, seed), seed))
+    rooms = (ROOM, MORE_ROOM)
+    found = [judged("standby", trace, seed, wake, policies.standby, room) for wake in WAKES for room in rooms]
+    with_tokens = traces.with_tokens(trace, data, seed)
+    found += [batched(with_tokens, seed, room) for room in rooms]
     return [*found, *(judged("alone", trace, seed, start, policies.alone) for start in STARTS)]
 
 
@@ -97,10 +98,10 @@ def beside(name: str, data: Path, seed: int) -> list[Cell]:
     return [*found, static(trace, seed)]
 
 
-def headroom(name: str, data: Path, seed: int, parts: Sequence[float] = HEADROOMS) -> list[Cell]:
-    """The law alone with replicas on top of those that it needs, as these parts of them."""
+def headroom(name: str, data: Path, seed: int) -> list[Cell]:
+    """The law alone with replicas on top of those that it needs, as each of these parts of them."""
     trace = traces.load(name, data, seed)
-    makes = [(f"{HEADROOM} {part:g}", policies.with_headroom(part)) for part in parts]
+    makes = [(f"{HEADROOM} {part:g}", policies.with_headroom(part)) for part in HEADROOMS]
     return [judged(label, trace, seed, start, make) for label, make in makes for start in STARTS]
 
 
@@ -132,12 +133,12 @@ def judged(label: str, trace: traces.Trace, seed: int, start: float, make: polic
     return told(label, trace, seed, start, found, oracle, most, room)
 
 
-def batched(trace: traces.Trace, seed: int) -> Cell:
+def batched(trace: traces.Trace, seed: int, room: float = ROOM) -> Cell:
     """The law with standby, and replicas that batch. The work with full batches stands for an oracle's hours."""
-    most, work = batching.max_replicas(trace), float(batching.engine_seconds(trace).sum()) / HOUR
+    most, work = round(batching.max_replicas(trace) * room / ROOM), float(batching.engine_seconds(trace).sum()) / HOUR
     policy = policies.standby(trace, WAKES[0])
     found = judge(trace, policy, start=WAKES[0], most=most, kind=batching.BatchingService)
-    return told("batching", trace, seed, WAKES[0], found, work, most)
+    return told("batching", trace, seed, WAKES[0], found, work, most, room)
 
 
 def told(

@@ -72,16 +72,10 @@ def alone_to_hpa(cells: Sequence[Cell]) -> float | None:
     return round(sum(ours[key] for key in both) / sum(theirs[key] for key in both), 3)
 
 
-def headroom_within(cells: Sequence[Cell], seed: int) -> str | None:
-    """The law alone with the headroom that attains most cells within the hours of HPA's best setting, on one seed."""
+def with_headroom(cells: Sequence[Cell]) -> tuple[Beside, Beside] | None:
+    """The law alone with the headroom that attains most cells within the hours of HPA's best setting, and that one."""
     settings = all_cells(cells, HPA)
-    here = [cell for cell in cells if cell.seed == seed]
-    most = sum(cell.hours for cell in of(here, settings[0].label)) if settings else 0.0
-    return next((one.label for one in all_cells(here, ("alone", HEADROOM)) if one.hours <= most), None)
-
-
-def with_headroom(cells: Sequence[Cell], seed: int) -> tuple[Beside, Beside] | None:
-    """The law with the headroom that was chosen on this seed, and HPA's best setting; both on all seeds."""
-    chosen = headroom_within(cells, seed)
-    ours = [one for one in all_cells(cells, ("alone", HEADROOM)) if one.label == chosen]
-    return (ours[0], all_cells(cells, HPA)[0]) if ours else None
+    if not settings:
+        return None
+    within = [one for one in all_cells(cells, ("alone", HEADROOM)) if one.hours <= settings[0].hours]
+    return (within[0], settings[0]) if within else None

@@ -137,10 +137,11 @@ class Service:
 
     def serve(self, until: float) -> None:
         """Let all begin that can before `until`."""
-        if len(self.free):
+        at = self.trace.at
+        if len(self.free) and self.begun < len(at) and at[self.begun] < until:
             if len(self._ones) < self.number:
                 self._ones = np.ones(2 * self.number)
-            at, service = self.trace.at, self.trace.service
+            service = self.trace.service
             self.begun = serve(
                 at, service, service, self.begun, until, self.free, self.owner, self._ones, 1, 0.0, math.inf,
                 self.began, self.ended, self.by,
@@ -204,10 +205,12 @@ class Service:
     def scrape(self, now: float) -> Seen:
         """What is seen now; those that ended since the last one are counted."""
         counts = np.zeros(len(BUCKETS))
-        fresh, seconds, unfinished, inside, widest, self._since, slow = looked(
-            self.trace.at, self.began, self.ended, self.by, self.is_counted, self._since, self.begun, now, BUCKETS,
-            counts, self._running(),
-        )  # fmt: skip
+        fresh, seconds, unfinished, inside, widest, slow = 0, 0.0, 0.0, 0, 0, 0.0
+        if self._since < self.begun:
+            fresh, seconds, unfinished, inside, widest, self._since, slow = looked(
+                self.trace.at, self.began, self.ended, self.by, self.is_counted, self._since, self.begun, now, BUCKETS,
+                counts, self._running(),
+            )  # fmt: skip
         self.answered += fresh
         self.seconds += seconds
         arrived, before = self.arrived(now), self.arrived(now - SCRAPE_SECONDS)

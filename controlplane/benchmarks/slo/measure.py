@@ -11,7 +11,7 @@ oracle's hours. `_60s`: 60 s for each call. `late_percent_max`: of the worst tra
 these. `alone_hours_ratio`: the law's hours over the cells that it attains, to those of the one HPA setting that
 attains most cells, over the same cells. Everything is learned from the first request on; the first minutes count.
 
-`cells_alone_headroom`: with the headroom that on the first seed attains most cells within that HPA setting's hours.
+`cells_alone_headroom`: with the headroom that attains most cells within that HPA setting's hours over all cells.
 
 `over_best_hpa_`: net hours at 2 s over those of the cheapest HPA setting (on CPU or requests) that attains the cell,
 chosen in hindsight cell by cell, else of the one with fewest bad windows; the worst cell and seed. `waves`: ramp, step
@@ -32,13 +32,12 @@ from itertools import pairwise
 from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
 from controlplane.benchmarks.slo import cells as judging
 from controlplane.benchmarks.slo import policies, together, traces
-from controlplane.benchmarks.slo.cells import HEADROOM, HOUR, STARTS, WAKES, Cell, mean, of, worst
+from controlplane.benchmarks.slo.cells import HOUR, STARTS, WAKES, Cell, mean, of, worst
 from controlplane.benchmarks.slo.compare import (
     FAMILIES,
     HINDSIGHT,
     all_cells,
     alone_to_hpa,
-    headroom_within,
     over_hpa,
     with_headroom,
 )
@@ -56,23 +55,21 @@ def run(options: Options, progress: Progress) -> Result:
     names = sorted(traces.NAMES, key=lambda name: name not in LONG)
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         shared = [pool.submit(together.measured, name, options.data, seeds[0]) for name in together.NAMES]
-        waits = [pool.submit(judging.headroom, name, options.data, seeds[0]) for name in names]
+        waits: list[Future[list[Cell]]] = []
         for seed in seeds:
             waits += [pool.submit(judging.law, name, options.data, seed) for name in names]
             waits += [pool.submit(judging.baselines, n, options.data, seed, start) for n in names for start in STARTS]
-            waits += [pool.submit(judging.beside, name, options.data, seed) for name in names]
+            waits += [
+                pool.submit(part, n, options.data, seed) for n in names for part in (judging.beside, judging.headroom)
+            ]
         found = list(_all(waits, progress))
         labels = tuple(all_cells(found, (family,))[0].label for family in FAMILIES)
-        waits = [pool.submit(judging.roomier, name, options.data, seeds[0], labels) for name in names]
-        if (chosen := headroom_within(found, seeds[0]) or "").startswith(HEADROOM):
-            part = (float(chosen.split()[1]),)
-            waits += [pool.submit(judging.headroom, name, options.data, s, part) for s in seeds[1:] for name in names]
-        found += _all(waits, progress)
+        found += _all([pool.submit(judging.roomier, n, options.data, seeds[0], labels) for n in names], progress)
         noisy = list(pool.map(_noise, *zip(*[(seed, start) for seed in seeds for start in STARTS], strict=True)))
         calls = list(pool.map(_noise, seeds, [WAKES[0]] * len(seeds)))
         beside = [one for some in shared for one in some.result()]
     turns = max(_turns(one) for one in noisy)
-    figures = (*_figures(found, seeds[0]), Figure("slo.turns_per_hour_noise", round(turns, 2), "1/h", 2.0))
+    figures = (*_figures(found), Figure("slo.turns_per_hour_noise", round(turns, 2), "1/h", 2.0))
     return Result(figures, (*notes(found, seeds, tuple(_of_noise(noisy, calls))), *together.told(beside)))
 
 
@@ -108,7 +105,7 @@ def _hours(found: Judged) -> float:
     return len(found.arrivals) / 60
 
 
-def _figures(cells: Sequence[Cell], first: int) -> Iterable[Figure]:
+def _figures(cells: Sequence[Cell]) -> Iterable[Figure]:
     quick, slow = (of(cells, "standby", wake) for wake in WAKES)
     slow = [cell for cell in slow if cell.trace not in HARD]
     yield from _standby(quick, "", goals=(0.15, 1.20, 1.30, 1.65))
@@ -129,7 +126,7 @@ def _figures(cells: Sequence[Cell], first: int) -> Iterable[Figure]:
         yield Figure("slo.alone_hours_ratio", ratio, "x", 0.7)
         for key, names, starts, goal in HINDSIGHT:
             yield Figure(f"slo.over_best_hpa_{key}", max(over_hpa(cells, names, starts).values()), "x", goal)
-    if both := with_headroom(cells, first):
+    if both := with_headroom(cells):
         ours, theirs = both
         kept, goal = (round(one.attained / seeds, 1) for one in (ours, theirs))
         yield Figure("slo.cells_alone_headroom", kept, "", goal, higher_is_better=True)
