@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controlplane.benchmarks.slo import batching, onset, policies, traces
-from controlplane.benchmarks.slo.judge import Judged, judge
+from controlplane.benchmarks.slo.judge import Judged, Policy, judge
 from controlplane.cluster import reclaims
 
 STARTS = (30.0, 90.0, 300.0)  # s until a replica serves that has to start
@@ -113,16 +113,22 @@ def roomier(name: str, data: Path, seed: int, labels: tuple[str, ...]) -> list[C
 
 
 def static(trace: traces.Trace, seed: int) -> Cell:
-    """The fewest replicas that attain it from the beginning to the end, chosen in hindsight."""
+    """The fewest replicas that attain it from the beginning to the end."""
+    return judged("static", trace, seed, STARTS[0], in_hindsight)
 
-    def tried(replicas: int) -> Cell:
-        return judged("static", trace, seed, STARTS[0], policies.static(replicas))
+
+def in_hindsight(trace: traces.Trace, start: float) -> Policy:
+    """The same as a policy: as many replicas as attain the trace, which is known to its end."""
+
+    def is_enough(replicas: int) -> bool:
+        policy = policies.static(replicas)(trace, start)
+        return onset.is_attained(judge(trace, policy, start=start, most=trace.max_replicas), start)
 
     few, many = 0, trace.max_replicas
     while many - few > 1:
         middle = (few + many) // 2
-        few, many = (few, middle) if tried(middle).attained else (middle, many)
-    return tried(many)
+        few, many = (few, middle) if is_enough(middle) else (middle, many)
+    return policies.static(many)(trace, start)
 
 
 def judged(label: str, trace: traces.Trace, seed: int, start: float, make: policies.Make, room: float = ROOM) -> Cell:

@@ -14,6 +14,7 @@ WIDTH, HEIGHT = 960, 150  # user units, of what is drawn in
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 20
 # What tells lines apart beside their colour: dashes, in user units.
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "12 4", "1 2")
+COLOURS = 6  # STYLE has so many, `--p0` and on
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880)  # minutes between two ticks
 TICKS = 10
 INTRODUCTION = (
@@ -41,7 +42,7 @@ def page(cells: Sequence[Cell], seed: int) -> str:
 def _cell(cell: Cell) -> SafeString:
     span = "a minute" if cell.minutes == 1 else f"{cell.minutes} minutes"
     many = len(cell.curves)
-    kinds = [f"p{at % 6}" for at in range(many)]
+    kinds = [f"p{at % COLOURS}" for at in range(many)]
     charts = (
         ("Load, requests/s", [cell.load], ["load"]),
         ("Replicas wanted", [curve.wanted for curve in cell.curves], kinds),
@@ -114,7 +115,8 @@ def _chart(title: str, lines: Sequence[Floats], kinds: Sequence[str], cell: Cell
 
 
 def _style(at: int) -> str:
-    return f"stroke:var(--p{at % 6});stroke-dasharray:{DASHES[at % len(DASHES)] or 'none'}"
+    dash = DASHES[(at + at // COLOURS) % len(DASHES)]  # a colour that comes again has another dash
+    return f"stroke:var(--p{at % COLOURS});stroke-dasharray:{dash or 'none'}"
 
 
 def _path(line: Floats, top: float, length: int, minutes: int) -> str:
