@@ -134,6 +134,7 @@ def test_what_lies_beside_the_figures_is_printed() -> None:
         "noise, alone",
     ):
         assert said in text, said
+    assert "without standby, batching" not in text
 
 
 def test_headroom_is_taken_as_far_as_hpas_hours_go_where_it_attains_more() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from controlplane.benchmarks.slo import policies, traces
-from controlplane.benchmarks.slo.cells import HEADROOM, MORE_ROOM, ROOM, STARTS, WAKES, Cell, mean, of, worst
+from controlplane.benchmarks.slo.cells import HEADROOM, MORE_ROOM, ROOM, SLEEPERS, STARTS, WAKES, Cell, mean, of, worst
 from controlplane.benchmarks.slo.compare import FAMILIES, HINDSIGHT, all_cells, best_of_each, over_hpa, with_headroom
 from controlplane.benchmarks.slo.judge import LEND_AFTER
 
@@ -193,7 +193,7 @@ def _headroom(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _roomier(cells: Sequence[Cell]) -> Iterator[str]:
-    for label in dict.fromkeys(c.policy for c in cells if c.room == MORE_ROOM and c.policy != "standby"):
+    for label in dict.fromkeys(c.policy for c in cells if c.room == MORE_ROOM and c.policy not in SLEEPERS):
         mine = of(cells, label, room=MORE_ROOM)
         hours = _per_trace(mine, lambda some: f"{mean(c.net(0.0) for c in some):.2f}")
         yield (
