@@ -213,11 +213,11 @@ class Service:
             )  # fmt: skip
         self.answered += fresh
         self.seconds += seconds
-        arrived, before = self.arrived(now), self.arrived(now - SCRAPE_SECONDS)
+        arrived = self.arrived(now)
         seen = Scrape(
-            at=now, seconds=SCRAPE_SECONDS, arrived=arrived - before, answered_seconds=seconds,
-            counts=tuple(counts.tolist()) if fresh else NONE, waiting=arrived - self.begun, running=inside,
-            widest=widest,
+            at=now, seconds=SCRAPE_SECONDS, arrived=arrived - self.arrived(now - SCRAPE_SECONDS),
+            answered_seconds=seconds, counts=tuple(counts.tolist()) if fresh else NONE, waiting=arrived - self.begun,
+            running=inside, widest=widest,
         )  # fmt: skip
         busy = self.seconds + unfinished
         return Seen(seen, self.answered, busy, len(self.on), self.ready(now), slow if fresh else None)

@@ -33,14 +33,7 @@ from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Re
 from controlplane.benchmarks.slo import cells as judging
 from controlplane.benchmarks.slo import policies, together, traces
 from controlplane.benchmarks.slo.cells import HOUR, STARTS, WAKES, Cell, mean, of, worst
-from controlplane.benchmarks.slo.compare import (
-    FAMILIES,
-    HINDSIGHT,
-    all_cells,
-    alone_to_hpa,
-    over_hpa,
-    with_headroom,
-)
+from controlplane.benchmarks.slo.compare import FAMILIES, HINDSIGHT, all_cells, alone_to_hpa, over_hpa, with_headroom
 from controlplane.benchmarks.slo.judge import Judged, judge
 from controlplane.benchmarks.slo.notes import notes
 from controlplane.benchmarks.slo.traces import HARD, SPARSE
