@@ -165,7 +165,7 @@ def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Nee
         return Wanted(count, why, numbers)
     is_young = scrape.at - (state.began if state.began is not None else scrape.at) < constants.young
     fewer = min(fleet.on, max(n for _, n in state.wanted))
-    if is_young or len(state.wanted) < 2 or fewer == fleet.on:
+    if is_young or scrape.is_partial or len(state.wanted) < 2 or fewer == fleet.on:
         return Wanted(fleet.on)
     seconds = scrape.at - state.wanted[0][0]
     return Wanted(fewer, f"no more than {fewer} were needed for {seconds:.0f} s: {why}", numbers)

@@ -17,6 +17,8 @@ from scheduler.model.decision import Evict, Shrink
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 
+LATE = 0.5  # of the age at which a scrape says nothing any more: from then on it makes no service smaller
+
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
@@ -154,12 +156,15 @@ def judged(
         return None if service is None else service.state, Wanted(current)
     terms = _terms(service, service.objective, settings, has_standby=has_standby, is_slow=is_slow)
     state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
+    before = state or State(Learned.told(service.profile))
     if service.scrape is not None and _is_new(service.scrape, at, settings):
-        before = state or State(Learned.told(service.profile))
-        after, wanted = look(before, service.scrape, fleet, terms)
-        state = noted(before, after, service.scrape, service.ready)
-    if service.signal is not None and state is not None:
-        state, more = alarmed(state, service.signal, at, fleet, terms)
+        scrape = _of_its_age(service.scrape, at, settings)
+        after, wanted = look(before, scrape, fleet, terms)
+        state = noted(before, after, scrape, service.ready)
+    if service.signal is not None:  # the queue may tell before the first look does
+        before = state or before
+        after, more = alarmed(before, service.signal, at, fleet, terms)
+        state = state if after is before else after
         wanted = more if more.replicas > wanted.replicas else wanted
     return state, wanted
 
@@ -188,6 +193,12 @@ def _with_limit(workload: Workload, service: ServiceMetrics) -> ServiceMetrics:
 
 def _is_new(scrape: Scrape, at: float, settings: Settings) -> bool:
     return 0 <= at - scrape.at <= settings.stale_seconds
+
+
+def _of_its_age(scrape: Scrape, at: float, settings: Settings) -> Scrape:
+    """A scrape that comes late does not have what came since: it may ask for more, and is no reason for less."""
+    is_late = at - scrape.at >= LATE * settings.stale_seconds
+    return replace(scrape, is_partial=True) if is_late else scrape
 
 
 def _told_now(service: ServiceMetrics | None, at: float, settings: Settings) -> ServiceMetrics | None:

@@ -270,6 +270,7 @@ SIMULATED_STORE = Path(env.str("WEFT_SIMULATED_STORE", str(DATA_DIR / "cluster.s
 NAMESPACE_PREFIX = env.str("WEFT_NAMESPACE_PREFIX", "weft-")
 PLACEHOLDER_IMAGE = env("WEFT_PLACEHOLDER_IMAGE", default="busybox:1.36")  # has a shell; holds devices for shares
 ACTIVATOR_IMAGE = env.str("WEFT_ACTIVATOR_IMAGE", "")  # Weft's own: then `manifests` has the queue before services
+ENFORCER_IMAGE = env.str("WEFT_ENFORCER_IMAGE", "")  # Weft's own: then `manifests` has what holds shares on nodes
 NOTEBOOK_PROXY_IMAGE = env.str("WEFT_NOTEBOOK_PROXY_IMAGE", "")  # Weft's own: then `manifests` has their proxy
 ACTIVATORS = tuple(env.list("WEFT_ACTIVATORS", default=[]))  # host:port of their admin ports (docs/activator.md)
 DRA = env.bool("WEFT_DRA", False)  # a DRA driver offers parts of GPUs: the scheduler's account may make claims
@@ -311,9 +312,16 @@ WEBHOOK_CA = env.str("WEFT_WEBHOOK_CA", "")  # a file of certificates for receiv
 # --- logs and metrics: one JSON object a line in production ------------------------------------
 LOGGING = logging_of(json=env.bool("WEFT_LOG_JSON", default=not EMBEDDED), level=env.str("WEFT_LOG_LEVEL", "INFO"))
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")  # what Prometheus shows to read /metrics; empty: off, but open if embedded
+CELLS = tuple(env.list("WEFT_CELLS", default=[]))  # those that this worker decides for; empty: all (docs/cells.md)
 LOOPS = tuple(env.list("WEFT_LOOPS", default=[]))  # those that this worker runs; empty: all
 WORKER_METRICS_PORT = env.int("WEFT_WORKER_METRICS_PORT", default=0)  # 0: none
 WORKER_METRICS_ADDRESS = env.str("WEFT_WORKER_METRICS_ADDRESS", "127.0.0.1")
+
+# --- rounds -----------------------------------------------------------------------------------
+# So many live workloads, at most, where what waits and why is worked out anew for each question: a tenth of a second.
+# Beyond, the newest full round is asked (queries/rounds).
+DRY_RUN_MOST = env.int("WEFT_DRY_RUN_MOST", default=1000)
+LEDGER_CHECK_EVERY = 1000  # rounds of one process; tests compare in each (scheduler/state/recount.py)
 
 # --- what is kept (docs/production.md#what-is-kept): days by variable, applied by the loop `prune` -----------
 KEEP_DAYS = retention.from_environment(env.str)

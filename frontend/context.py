@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from controlplane.queries.accounts import access
+from controlplane.queries.cells import views
 from controlplane.queries.notifications.notices import MAX_COUNTED, unread_count
 from controlplane.queries.reports import dashboard
 from frontend import answers, words
@@ -102,6 +103,8 @@ class Page:
             Link("Nodes", reverse("frontend:nodes"), "nodes", "n"),
             Link("GPU ledger", reverse("frontend:gpus"), "gpus", "l"),
         ]
+        if views.known():
+            machines.append(Link("Cells", reverse("frontend:cells"), "cells", "c"))
         teams = [
             Link("Teams & quotas", reverse("frontend:teams"), "teams", "t"),
             Link("Usage & cost", reverse("frontend:usage"), "usage", "u"),

@@ -14,10 +14,22 @@ from typing import Any
 import yaml
 
 from controlplane.jobspec import jobfile
-from controlplane.jobspec.shapes import REQUIRED, Choice, Field, FieldError, Items, Pairs, Record, Whole, WholeOrWord
-from frontend.layout import EXAMPLES, HALF, LABELS, LAYOUT, THIRD, UNITS, WIDTH
+from controlplane.jobspec.shapes import (
+    REQUIRED,
+    Choice,
+    Field,
+    FieldError,
+    Flag,
+    Items,
+    Pairs,
+    Record,
+    Whole,
+    WholeOrWord,
+)
+from frontend.layout import EXAMPLES, HALF, LABELS, LAYOUT, NONE, OFFERED_ONLY, THIRD, UNITS, WIDTH
 from scheduler.model.workload import Kind
 
+YES = "true"  # of a field that is set or not
 NO_CHOICES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
@@ -70,7 +82,8 @@ def groups(
         faults[error.field] = f"{faults[error.field]} {error.message}" if error.field in faults else error.message
     known = fields_of(kind)
     drawn = []
-    for title, paths in LAYOUT[kind]:
+    for title, all_paths in LAYOUT[kind]:
+        paths = [path for path in all_paths if path not in OFFERED_ONLY or path in choices]
         fields = (_drawn(path, known[path], values, _taken(faults, path), choices) for path in paths)
         drawn.append(Group(title, tuple(replace(f, width=f.width or WIDTH.get(len(paths), "")) for f in fields)))
     return drawn, list(faults.values())
@@ -163,10 +176,12 @@ def options(path: str, field: Field, choices: Mapping[str, Sequence[str]] = NO_C
     """What a field offers to choose from, value and label each; empty: it takes text."""
     if path in choices:
         names = [(name, name) for name in choices[path]]
-        return tuple(names if field.default is REQUIRED else [("", "default"), *names])
+        return tuple(names if field.default is REQUIRED else [("", NONE.get(path, "default")), *names])
     if isinstance(field.shape, Choice):
         none = "any" if path.startswith("topology.") else "default"
         return (("", none), *((str(v), str(v)) for v in field.shape.words))
+    if isinstance(field.shape, Flag):
+        return (("", "no"), (YES, "yes"))
     return ()
 
 
@@ -181,6 +196,8 @@ def _read(field: Field, text: str) -> Any:
         return _pairs(text)
     if isinstance(field.shape, Whole | WholeOrWord):
         return _whole(text)
+    if isinstance(field.shape, Flag):
+        return True if text == YES else text
     return _number(text) if getattr(field.shape, "takes_numbers", False) else text
 
 

@@ -16,11 +16,14 @@ COMMON_MORE = (
     "topology.prefer",
     "max_duration",
     "after",
+    "cell",
     "pull_secrets",
     "run_as_user",
     "labels",
 )
+OFFERED_ONLY = frozenset({"cell"})  # fields that are there only where there is something to choose from
 SHARE = ("resources.gpu_share.guarantee", "resources.gpu_share.limit", "resources.gpu_share.memory")
+BATCH = ("batch.size", "batch.min", "batch.max")
 STANDBY = ("standby", "standby_memory")
 MACHINE = ("resources.gpu_model", "resources.cpu", "resources.memory")
 LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
@@ -29,12 +32,12 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
         ("What each worker needs", ("resources.gpus", *MACHINE)),
         ("How many workers", ("workers.count", "workers.min", "workers.max", "topology.require")),
         ("Time and checkpoints", ("expected_duration", "checkpoint.interval", "checkpoint.grace", "retries")),
-        ("More", (*COMMON_MORE, "deadline", "framework", "args", "roles", *SHARE)),
+        ("More", (*COMMON_MORE, "deadline", "framework", "args", "roles", *BATCH, *SHARE)),
     ),
     Kind.NOTEBOOK: (
         ("What runs", ("name", "team", "priority_class", "image", "env")),
         ("What it needs", (*SHARE, *MACHINE)),
-        ("When it is idle", ("idle.park_after",)),
+        ("When it is idle", ("idle.park_after", "on_demand")),
         ("More", (*COMMON_MORE, "resources.gpus", "expected_duration", "command", "args")),
     ),
     Kind.INFERENCE: (
@@ -103,8 +106,12 @@ LABELS = {
     "max_duration": "Maximum duration",
     "checkpoint.interval": "Checkpoint every",
     "checkpoint.grace": "Grace period",
+    "batch.size": "Batch of all workers",
+    "batch.min": "Batch, minimum",
+    "batch.max": "Batch, maximum",
     "retries": "Retries",
     "after": "After",
+    "cell": "Cell",
     "deadline": "Deadline",
     "pull_secrets": "Registry secrets",
     "run_as_user": "Run as user",
@@ -112,6 +119,7 @@ LABELS = {
     "roles": "Roles",
     "labels": "Labels",
     "idle.park_after": "Park after",
+    "on_demand": "GPU on demand",
     "port": "Port",
     "replicas.min": "Minimum",
     "replicas.max": "Maximum",
@@ -148,6 +156,9 @@ EXAMPLES = {
     "expected_duration": "6h",
     "checkpoint.interval": "10m",
     "checkpoint.grace": "30s",
+    "batch.size": "256",
+    "batch.min": "256",
+    "batch.max": "2048",
     "max_duration": "12h",
     "objective.p95_latency": "200ms",
     "objective.p95_first_token": "500ms",
@@ -179,6 +190,7 @@ EXAMPLES = {
     "resources.gpu_memory": "40Gi",
     "resources.shared_memory": "16Gi",
 }
+NONE = {"cell": "Any cell"}  # what a field says that is left out, beside "default"
 STARTING = {
     Kind.TRAINING: {"resources.gpus": "1", "workers.count": "1"},
     Kind.NOTEBOOK: {"resources.gpu_share.guarantee": "0.25", "resources.gpu_share.memory": "8Gi"},

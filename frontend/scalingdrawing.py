@@ -1,12 +1,14 @@
-"""A training's figures: its scaling curve, workers along the bottom, doubling at equal distances, and rows of bars."""
+"""A training's figures: how it would do with other workers or batches, each doubling as far apart, and rows of bars."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from autoscaler.bottleneck.detect import LATELY
+from autoscaler.throughput import batchcurve
 from autoscaler.throughput.curve import Point
 from frontend.drawing import EMPTY
 
@@ -15,15 +17,44 @@ LINES = 4  # across, at most
 HIGH = 24  # of a row of bars
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One point: at, along the bottom; value, low, high and what was measured, as multiples of now; other: of a second
+    line; None: there is none. told: in words; is_named: whether it has its number below."""
+
+    at: int
+    value: float
+    low: float
+    high: float
+    measured: float | None
+    other: float | None
+    told: str
+    is_named: bool = True
+
+
 def drawn(points: Sequence[Point], *, workers: int) -> SafeString:
     """The curve with its band, a ring for what was measured, and a mark at the workers that it has; empty for none.
 
     Where the noise of its gradients is known a second line is its goodput.
     """
+    spread = _spread(points)
+    marks = [
+        Mark(p.workers, p.speed, p.low, p.high, p.measured, p.goodput, _told(p), is_named=p in spread) for p in points
+    ]
+    return _figure(marks, workers, "Speed with so many workers")
+
+
+def of_batches(points: Sequence[batchcurve.Point], *, size: int) -> SafeString:
+    """The goodput with each batch, in the same way; the second line is all examples a second."""
+    marks = [Mark(p.examples, p.goodput, p.low, p.high, p.measured, p.speed, _told_of(p)) for p in points]
+    return _figure(marks, size, "Goodput with a batch of so many examples")
+
+
+def _figure(points: Sequence[Mark], has: int, title: str) -> SafeString:
     if len(points) < 2:
         return EMPTY
-    most = 1.05 * max(min(one.high, 2 * one.speed) for one in points)
-    first, last = math.log2(points[0].workers), math.log2(points[-1].workers)
+    most = 1.05 * max(min(one.high, 2 * one.value) for one in points)
+    first, last = math.log2(points[0].at), math.log2(points[-1].at)
 
     def x(count: float) -> float:
         return round(LEFT + (math.log2(count) - first) / (last - first) * (WIDTH - LEFT - RIGHT), 1)
@@ -31,27 +62,27 @@ def drawn(points: Sequence[Point], *, workers: int) -> SafeString:
     def y(speed: float) -> float:
         return round(HEIGHT - BOTTOM - min(speed, most) / most * (HEIGHT - BOTTOM - TOP), 1)
 
-    band = " ".join(f"{x(p.workers)},{y(p.high)}" for p in points)
-    band += " " + " ".join(f"{x(p.workers)},{y(p.low)}" for p in reversed(points))
+    band = " ".join(f"{x(p.at)},{y(p.high)}" for p in points)
+    band += " " + " ".join(f"{x(p.at)},{y(p.low)}" for p in reversed(points))
     parts = [
         _across(most, y),
         format_html('<polygon class="band" points="{}"/>', band),
-        format_html('<polyline class="line" points="{}"/>', " ".join(f"{x(p.workers)},{y(p.speed)}" for p in points)),
-        _useful(points, x, y),
-        _now(x(workers)) if points[0].workers <= workers <= points[-1].workers else EMPTY,
+        format_html('<polyline class="line" points="{}"/>', " ".join(f"{x(p.at)},{y(p.value)}" for p in points)),
+        _other(points, x, y),
+        _now(x(has)) if points[0].at <= has <= points[-1].at else EMPTY,
         format_html_join(
             "", '<g><circle class="{}" cx="{}" cy="{}" r="4"/><title>{}</title></g>',
-            (("seen" if p.measured else "dot", x(p.workers), y(p.measured or p.speed), _told(p)) for p in points),
+            (("seen" if p.measured else "dot", x(p.at), y(p.measured or p.value), p.told) for p in points),
         ),
         format_html_join(
             "", '<text x="{}" y="{}" text-anchor="middle">{}</text>',
-            ((x(p.workers), HEIGHT - 6, p.workers) for p in _spread(points)),
+            ((x(p.at), HEIGHT - 6, p.at) for p in points if p.is_named),
         ),
     ]  # fmt: skip
-    told = ", ".join(f"{p.workers}: {p.speed:.2f} x" for p in points)
+    told = ", ".join(f"{p.at}: {p.value:.2f} x" for p in points)
     return format_html(
-        '<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="Speed with so many workers: {}">{}</svg>',
-        WIDTH, HEIGHT, told, format_html_join("", "{}", ((part,) for part in parts)),
+        '<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="{}: {}">{}</svg>',
+        WIDTH, HEIGHT, title, told, format_html_join("", "{}", ((part,) for part in parts)),
     )  # fmt: skip
 
 
@@ -64,8 +95,8 @@ def _across(most: float, y: Callable[[float], float]) -> SafeString:
     )  # fmt: skip
 
 
-def _useful(points: Sequence[Point], x: Callable[[float], float], y: Callable[[float], float]) -> SafeString:
-    places = [f"{x(p.workers)},{y(p.goodput)}" for p in points if p.goodput is not None]
+def _other(points: Sequence[Mark], x: Callable[[float], float], y: Callable[[float], float]) -> SafeString:
+    places = [f"{x(p.at)},{y(p.other)}" for p in points if p.other is not None]
     return format_html('<polyline class="useful" points="{}"/>', " ".join(places)) if places else EMPTY
 
 
@@ -82,6 +113,12 @@ def _told(point: Point) -> str:
     measured = f", measured {point.measured:.2f} x" if point.measured else ""
     goodput = f", goodput {point.goodput:.2f} x" if point.goodput is not None else ""
     return f"{point.workers} workers: {point.speed:.2f} x, {point.low:.2f} to {point.high:.2f}{measured}{goodput}"
+
+
+def _told_of(point: batchcurve.Point) -> str:
+    measured = f", measured {point.measured:.2f} x" if point.measured else ""
+    useful = f"{point.examples} examples: {point.goodput:.2f} x, {point.low:.2f} to {point.high:.2f}"
+    return f"{useful}{measured}, all examples {point.speed:.2f} x"
 
 
 def lately(parts: Sequence[float], title: str) -> SafeString:

@@ -35,7 +35,7 @@ LATEST = 8
 MAX_EVENTS = 200
 EVENTS = 50  # on one page of the log
 TAIL = 500
-SUGGESTIONS_SECONDS = 10.0  # how old what would start it may be
+SUGGESTIONS_SECONDS, LARGE_SUGGESTIONS_SECONDS = 10.0, 120.0  # how old what would start it may be
 MAX_WINDOWS = 60  # rows of the table beside the latency chart
 MEASURED = (
     ("duty", "GPU utilisation", "percentage of time in which its GPUs computed"),
@@ -109,13 +109,17 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
     found = queries.explanation(request.user, w, in_full=False)
     with_seats([w])
     waits, size = found["will_start"] is False, _size(w, found["message"])
+    is_kept = queries.is_large()
+    searches = waits and (not is_kept or request.GET.get("search") == "1")
     return {
         "is_waiting": Phase(w.phase) in WAITING,
         "sentence": (found["message"] if not size else "") or w.sentence,
         "checks": checks(found["checks"]),
         "evicts": found["evicts"],
-        "suggestions": _suggestions(request, w) if waits else [],
-        "no_suggestions": found["no_suggestions"],
+        "suggestions": _suggestions(request, w) if searches else [],
+        "as_of": moment(found["as_of"]) if is_kept else None,
+        "search": "" if searches or not waits else answers.link(request, search=1, part=None),
+        "no_suggestions": found["no_suggestions"] if searches else "",
         "position": found["position"],
         "in_queue": found["in_queue"],
         "expected": None if found["will_start"] else found["expected_start"],
@@ -128,8 +132,12 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
 
 def _with_time(changed: Mapping[str, Any]) -> dict[str, Any]:
     """What Weft changed, with the moment as seconds of the cluster's clock; None: not known."""
-    since = changed["since"]
-    return {**changed, "at": None if since is None else datetime.fromisoformat(since).timestamp()}
+    return {**changed, "at": moment(changed["since"])}
+
+
+def moment(text: str | None) -> float | None:
+    """A time of the REST API as seconds of the cluster's clock; None: not known."""
+    return None if text is None else datetime.fromisoformat(text).timestamp()
 
 
 def _without_old_reasons(events: list[Any]) -> list[Any]:
@@ -146,7 +154,7 @@ def _suggestions(request: HttpRequest, w: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] | None = cache.get(key)
     if found is None:
         found = queries.suggestions(request.user, w)
-        cache.set(key, found, SUGGESTIONS_SECONDS)
+        cache.set(key, found, LARGE_SUGGESTIONS_SECONDS if queries.is_large() else SUGGESTIONS_SECONDS)
     may_submit = access.can(request.user, access.Verb.SUBMIT, w.team.name)
     return suggestions.with_links(found, w, may_submit=may_submit)
 
@@ -214,7 +222,7 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
     known, tried = diagnosis.of(w), _tried(request, w) | {"restart": diagnosis.restart(w)}
     if known is None:
         return {"known": None, "silent": diagnosis.SILENT} | tried
-    found, points = known.diagnosis, scalingcurve.of(w)
+    found, points, known_batch = known.diagnosis, scalingcurve.of(w), scalingcurve.batch_of(w)
     told = ((trainingwords.LEVELS[name], getattr(found.levels, name)) for name in diagnosis.LEVELS)
     return {
         "known": known,
@@ -232,6 +240,8 @@ def _diagnosis(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
         "slow": diagnosis.slow_worker(w, found),
         "curve": scalingdrawing.drawn(points, workers=w.workers),
         "has_goodput": any(point.goodput is not None for point in points),
+        "batch": known_batch,
+        "batches": known_batch and scalingdrawing.of_batches(known_batch.points, size=known_batch.size),
     } | tried
 
 
@@ -269,6 +279,9 @@ def way_back(w: Any) -> dict[str, Any]:
         effect = (
             f"It saves its work and starts again with {words.plural(newest.before['servers'], 'parameter server')}."
         )
+    if newest.axis == "batch":
+        examples = round(sum(before) * newest.before["batch"])
+        effect = f"It saves its work and starts again with {words.plural(examples, 'example')} in a step."
     return {
         "w": w,
         "verb": "take_back",
@@ -287,18 +300,18 @@ def _placement(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
     workers = queries.placement(w)["workers"]
     live = [p for p in workers if p["state"] != "Released"]
     names = list(dict.fromkeys(p["node"] for p in live))
+    nodes: tuple[cluster.NodeRow, ...] = ()
+    count = 0
     if names:
         nodes = cluster.hosts(names, seen)
-    elif Phase(w.phase) in ENDED:
-        nodes = ()
-    else:
-        models = set(w.gpu_models)
-        nodes = tuple(n for r in cluster.racks(seen) for n in r.nodes if not models or n.gpu_model in models)
+    elif Phase(w.phase) not in ENDED:
+        nodes, count = cluster.of_models(w.gpu_models, seen)
     there = {t.team: t.colour for n in nodes for g in n.gpus for t in g.tenants}
     return {
         "enforcers": sorted({n.enforced_by for n in nodes if n.enforced_by}) if w.share_guarantee else (),
         "workers": workers,
         "nodes": nodes,
+        "node_count": count if count > len(nodes) else 0,
         "teams": sorted(there.items()),
         "borrowed": standby.borrowed(w, answers.clock(request).now) if w.kind == Kind.TRAINING.value else None,
     }

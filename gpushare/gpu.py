@@ -25,6 +25,7 @@ class Enforcer(StrEnum):
     DRA = "dra"
     TIME_SLICING = "time-slicing"
     WEFT = "weft"
+    ON_DEMAND = "on-demand"  # our own on a node for notebooks on demand, which takes no other shares
 
     @classmethod
     def of(cls, *, enforces: bool) -> "Enforcer":
@@ -57,16 +58,25 @@ class Share:
     """A part of one GPU: what is guaranteed, what may be used when idle, and the memory slice.
 
     guarantee and limit are milli-GPU with 0 < guarantee <= limit <= 1000; memory is MiB.
-    labels: beside what it lies.
+    labels: beside what it lies. on_demand: MiB that it has on any GPU of its node, but only while a cell of it runs:
+    it books as much of the node's memory instead, so `memory` is 0. 0: it is not on demand.
     """
 
     guarantee: int
     limit: int
     memory: int
     labels: Labels = NO_LABELS
+    on_demand: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.guarantee <= self.limit <= WHOLE:
             raise ValueError(f"share: need 0 < guarantee <= limit <= {WHOLE}, got {self.guarantee}..{self.limit}")
         if self.memory < 0:
             raise ValueError(f"share: memory is {self.memory} MiB, must be >= 0")
+        if self.on_demand < 0 or (self.on_demand and (self.memory or self.labels)):
+            raise ValueError("share: on demand it has no memory on one device, and no labels of those beside it")
+
+    @property
+    def most_memory(self) -> int:
+        """MiB that it may have on a GPU, for as long as it is there."""
+        return self.memory or self.on_demand

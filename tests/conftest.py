@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from hypothesis import settings
 
 from controlplane.testbed import binaries
@@ -41,6 +42,11 @@ MARK_OF_FIXTURE = {
 
 
 GARBAGE = 20_000  # objects between two looks for garbage: Python's 700 means a thousand looks a second
+
+
+def pytest_configure() -> None:
+    """Have each round that a test runs by the loop compare its ledger with a recount."""
+    django_settings.LEDGER_CHECK_EVERY = 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -294,6 +294,7 @@ def _workload(floor: _Floor, number: int, draft: _Draft) -> Workload:
         failures=draft.failures,
         deadline=draft.deadline if draft.kind is Kind.TRAINING else None,
         roles=draft.roles if draft.kind is Kind.TRAINING else (),
+        at_risk=draft.kind is Kind.INFERENCE and number % 3 == 0,
     )
     if draft.phase == Phase.QUEUED:
         return waiting

@@ -144,6 +144,14 @@ def test_a_line_says_how_many_of_how_many_are_done_and_what_runs(parts: list[tal
     assert said == "2 min: 1 of 1,201 done, 1 failed, 0 skipped; now tests/x.py::test_y (40 s)"
 
 
+def test_of_a_failure_the_summary_has_what_was_raised_last() -> None:
+    part = tally.Part("the one")
+    text = f"E   TimeoutError: not in 60 s\n\n{tally.CAUSED}\n\nE   AssertionError: Running after Placed\nE   more"
+    part.hear({"event": "failed", "test": "tests/x.py::test_z", "text": text}, 1.0)
+    part.hear({"event": "ended", "test": "tests/x.py::test_z", "outcome": "failed", "seconds": 2.0, "missing": ""}, 1.0)
+    assert "  AssertionError: Running after Placed" in tally.summary([part])
+
+
 def test_a_terminal_shows_a_bar_for_each_part(parts: list[tally.Part]) -> None:
     console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     console.print(show._bars(parts, 0.0))

@@ -25,6 +25,7 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
     b1 red training 2 ...                        id, team, kind (training, notebook, inference), GPUs of a worker
       x 3   x 2..4   x 2..3..4                   workers: count, min..count, min..count..max
       share 0.5  limit 1.0  smem 8000            instead of whole GPUs (`b1 red notebook share 0.5`)
+      demand                                     on demand: smem is booked of its node's memory, beside ram
       affinity web  apart ps  exclusion red      labels of its share; apart: anti-affinity
       demands memory,time                        what its team demands of what holds its shares
       models h100,a100  gpumem 40000             which GPUs
@@ -45,6 +46,7 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       deadline 105000   scaled 99990             when it expires; when an elastic gang last changed
       standby 2   awake 1   asleep 1,2           a service with standby; ranks that are on standby, since 1,000 s ago
       spread node                                over what replicas of a service are spread (gpu, node, rack, zone)
+      late                                       a service at risk of missing its objective
       offloads   host 1   tohost 2   todevice 3  weights may wait in host memory; ranks of those there, or moving
       lent s1 2,3                                ranks on devices that s1 lends; places say the device
       goes 2,2   off c,d                         asks to run with so many workers on each node, and on none of these
@@ -254,6 +256,7 @@ def _workload(world: _World, words: list[str]) -> Workload:
         scaled_at=float(o["scaled"]) if "scaled" in o else None,
         finishing="finishing" in o,
         moving="moving" in o,
+        at_risk="late" in o,
         unmet=tuple(o["unmet"].split(",")) if "unmet" in o else (),
         after=tuple(o["after"].split(",")) if "after" in o else (),
         preempted_at=tuple(at for at, _ in o["preempted"]),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from gpushare.gpu import WHOLE, Labels, Share
@@ -12,6 +13,7 @@ PHASES = {p.value.lower(): p for p in Phase if p != Phase.PREEMPTED} | {
     "leaving": Phase.CHECKPOINTING,
 }
 FLAGS = {
+    "late",
     "down",
     "cordoned",
     "only-whole",
@@ -22,6 +24,7 @@ FLAGS = {
     "moving",
     "finishing",
     "offloads",
+    "demand",
     *PHASES,
 }
 
@@ -109,12 +112,14 @@ def ask_of(gpus: int, o: dict[str, Any]) -> ResourceRequest:
         guarantee = milli_of(o["share"]) or 0
         labels = Labels(o.get("affinity", ""), o.get("apart", ""), o.get("exclusion", ""))
         share = Share(guarantee, max(guarantee, milli_of(o.get("limit", "1")) or 0), int(o.get("smem", 0)), labels)
+        if "demand" in o:
+            share = replace(share, on_demand=share.memory, memory=0)
     return ResourceRequest(
         gpus=gpus,
         share=share,
         gpu_memory=int(o.get("gpumem", 0)),
         cpu_milli=int(float(o.get("cpu", 0)) * 1000),
-        memory=int(o.get("ram", 0)),
+        memory=int(o.get("ram", 0)) + (share.on_demand if share else 0),
         models=tuple(o["models"].split(",")) if "models" in o else (),
         demands=tuple(o["demands"].split(",")) if "demands" in o else (),
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Token,
         Workload,
     )
+    from weft.cells import Cell
     from weft.client import Client
     from weft.errors import (
         Conflict,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Applied",
     "Budget",
+    "Cell",
     "Client",
     "Conflict",
     "Cost",
@@ -98,6 +100,7 @@ _WHERE = {
         "Token",
         "Workload",
     ),
+    "cells": ("Cell",),
     "client": ("Client",),
     "errors": (
         "Conflict",

@@ -101,10 +101,12 @@ class Preview(Answer):
     position: int | None = None
     in_queue: int | None = None
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
+    cell: str = ""  # in a cluster that is cut into cells, one with a name
     checks: tuple[Json, ...] | list[Json] = ()
     suggestions: tuple[Json, ...] | list[Json] = ()
     no_suggestions: str = ""  # why there are none, of one that waits
     workload: Json = field(default_factory=dict)
+    as_of: str | None = None  # cluster clock: of what moment the cluster is that it was tried on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,7 @@ class Explanation(Answer):
     suggestions: tuple[Json, ...] | list[Json] = ()
     no_suggestions: str = ""  # why there are none, of one that waits
     changed_by_weft: tuple[Json, ...] | list[Json] = ()  # of a training: {axis, status, since, message, undo} each
+    as_of: str | None = None  # cluster clock: on a large cluster of the newest full round; None: none has ended yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +183,7 @@ class Eta(Answer):
     expected_start: Json | None = None
     expected_end: Json | None = None
     basis: str = ""
+    as_of: str | None = None  # cluster clock: when it was worked out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +280,7 @@ class Quota(Answer):
     lending_limit_milli: int | None = None
     weight: int = 1
     version: int = 0
+    parts: tuple[Json, ...] | list[Json] = ()  # what each cell has of it, where the cluster is cut into cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +356,7 @@ class Node(Answer):
     verified: bool = False
     enforcement: str = ""
     gpus: tuple[Json, ...] | list[Json] = ()
+    cell: str = ""  # of a cluster that is cut into cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

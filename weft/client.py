@@ -1,7 +1,7 @@
 """The Python SDK: one typed method for each thing the API does."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft import follow, streams
@@ -126,9 +126,9 @@ class Client(ClusterClient):
         params = {"team": team, "type": type, "phase": ",".join(phase), "name": name, "q": search}
         return self._pages("/workloads", params, Workload, limit)
 
-    def queue(self, *, team: str = "") -> Iterator[Workload]:
-        """Yield what waits, in the order in which it is served."""
-        return self._pages("/queue", {"team": team}, Workload)
+    def queue(self, *, team: str = "", told: Callable[[Json], None] | None = None) -> Iterator[Workload]:
+        """Yield what waits, in the order in which it is served. told: gets each page; its `as_of` says of when."""
+        return self._pages("/queue", {"team": team}, Workload, told=told)
 
     def patch(self, uid: str, changes: Mapping[str, Any], *, version: int | None = None) -> Workload:
         """Change a workload; with `version`, only if it is still the one seen (else status 412)."""
@@ -223,9 +223,10 @@ class Client(ClusterClient):
         body = {"priority_class": priority_class}
         return Workload.of(self._transport.send("POST", f"{path_of(uid)}/priority", body=body, key=new_key()))
 
-    def explanation(self, uid: str) -> Explanation:
-        """Return why a workload is where it is."""
-        return Explanation.of(self._transport.get(path_of(uid) + "/explanation"))
+    def explanation(self, uid: str, *, search: bool = False) -> Explanation:
+        """Return why a workload is where it is. search: and what would start it also on a large cluster."""
+        asked = {"search": "true"} if search else {}
+        return Explanation.of(self._transport.get(path_of(uid) + "/explanation", asked))
 
     def apply_suggestion(
         self, uid: str, remedy: Mapping[str, Any], *, version: int | None = None, key: str = ""

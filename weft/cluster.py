@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from weft.answers import Budget, Json, Node, NodePool, PriorityClass, Quota, Team, TeamShare
+from weft.cells import Cell
 from weft.connection import Connection, part, the_object, the_text
 from weft.ledger import Gpu
 
@@ -37,6 +38,10 @@ class ClusterClient(Connection):
         body = {"takes": takes} if takes else {}
         body |= {"enforcer": enforcer} if enforcer else {}
         return NodePool.of(self._transport.send("PATCH", f"/node-pools/{part(name)}", body=body))
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells with their deciders and parts of quotas; none where the cluster is one cell."""
+        return self._pages("/cells", {}, Cell)
 
     def priority_classes(self) -> Iterator[PriorityClass]:
         """Yield the priority classes."""

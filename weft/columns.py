@@ -121,6 +121,19 @@ POOLS: Table = (
     Column("ENFORCED BY", lambda p: p.enforced_by or "-", wide=True),
     Column("GUARANTEES", lambda p: _guarantees(p), wide=True),
 )
+CELLS: Table = (
+    Column("NAME", lambda c: c.name),
+    Column("DECIDER", lambda c: str(c.decider.get("state", "-"))),
+    Column("LAST ROUND", lambda c: _round(c.decider.get("seconds_since_round")), right=True),
+    Column("NODES", lambda c: str(c.nodes), right=True),
+    Column("GPUS", lambda c: gpus(c.capacity_milli), right=True),
+    Column("ALLOCATED", lambda c: gpus(c.allocated_milli), right=True),
+    Column("RUNNING", lambda c: str(c.running), right=True),
+    Column("WAITING", lambda c: str(c.waiting), right=True),
+    Column("POOLS", lambda c: ",".join(c.node_pools) or "-", wide=True),
+    Column("RACKS", lambda c: ",".join(c.racks) or "-", wide=True),
+    Column("HOLDER", lambda c: c.decider.get("holder") or "-", wide=True),
+)
 TEAMS: Table = (
     Column("NAME", lambda t: t.name),
     Column("PARENT", lambda t: t.parent or "-", wide=True),
@@ -262,7 +275,14 @@ def _holder(held: Held) -> str:
 
 
 def _hold(tenant: Json) -> str:
-    return f"{tenant.get('hold', '-')}{',leaving' if tenant.get('is_leaving') else ''}"
+    on_gpu = tenant.get("on_gpu")
+    where = ",host-memory" if tenant.get("in_host_memory") else f",gpu-{on_gpu}" if on_gpu is not None else ""
+    return f"{tenant.get('hold', '-')}{where}{',leaving' if tenant.get('is_leaving') else ''}"
+
+
+def _round(seconds: float | None) -> str:
+    """How long ago a decider's last round was."""
+    return "-" if seconds is None else f"{span(seconds)} ago"
 
 
 def _unhealthy(node: Node) -> str:

@@ -1,7 +1,7 @@
 """A connection to one Weft server: what all methods of the SDK send and read with."""
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -36,14 +36,23 @@ class Connection:
         """The server's address."""
         return self._transport.url
 
-    def _pages(self, path: str, params: Mapping[str, Any], kind: type[A], limit: int | None = None) -> Iterator[A]:
-        """Yield all results of a list, page by page, at most `limit`."""
+    def _pages(
+        self,
+        path: str,
+        params: Mapping[str, Any],
+        kind: type[A],
+        limit: int | None = None,
+        told: Callable[[Json], None] | None = None,
+    ) -> Iterator[A]:
+        """Yield all results of a list, page by page, at most `limit`. told: gets each page as it came."""
         left = limit if limit is not None else ALL
         query = dict(params)
         size = min(PAGE, left)
         while left > 0:
             page = the_object(self._transport.get(path, {**query, "page_size": size}))
             results = the_results(page, kind)
+            if told is not None:
+                told(page)
             yield from results[:left]
             left -= len(results)
             # Only the cursor is taken from the link: its host may be a proxy's inner name, and a token stays here.

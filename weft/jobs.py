@@ -39,6 +39,7 @@ class Flags:
     max_duration: str = ""
     checkpoint_interval: str = ""
     retries: int | None = None
+    on_demand: bool = False
 
     @classmethod
     def of(cls, words: Sequence[str], options: Mapping[str, Any]) -> "Flags":
@@ -73,6 +74,7 @@ def job(flags: Flags) -> dict[str, Any]:
         "expected_duration": flags.expected_duration,
         "max_duration": flags.max_duration,
         "retries": flags.retries,
+        "on_demand": flags.on_demand or None,
         "after": list(flags.after),
     }
     return _kept(document)

@@ -10,8 +10,8 @@ class Gpu(Answer):
     """One GPU with who holds what of it.
 
     `tenants` are {team, workload, name, milli, hold, may_use_milli, may_use_memory_mib, measured_duty,
-    measured_memory_mib, is_leaving}: milli is the guarantee; hold is whole, share, standby, lent or harvest. duty is 0
-    to 1; None is not known.
+    measured_memory_mib, is_leaving, on_gpu, in_host_memory}: milli is the guarantee; hold is whole, share, on-demand,
+    standby, lent or harvest; the last two say where a notebook on demand is. duty is 0 to 1; None is not known.
     """
 
     node: str = ""

@@ -192,6 +192,12 @@ def since(then: str | None, now: str | None) -> str:
     return span((_time(now) - _time(then)).total_seconds())
 
 
+def as_of(then: str | None, now: str | None) -> str:
+    """Return of when an answer is, if that is more than a second ago; else nothing."""
+    is_old = then and now and (_time(now) - _time(then)).total_seconds() > 1
+    return f"As of the last full round, {since(then, now)} ago." if is_old else ""
+
+
 def clock(iso: str | None) -> str:
     """Return an ISO time to the second: 2026-01-01 09:30:00."""
     return f"{_time(iso):%Y-%m-%d %H:%M:%S}" if iso else "-"

@@ -40,7 +40,8 @@ class Slow:
 class Freedom:
     """How far a training may be changed; each pair is least and most. None: not at all.
 
-    here: of its own nodes, where more CPU in place has to fit; empty: of all.
+    here: of its own nodes, where more CPU in place has to fit; empty: of all. examples: of all its GPUs in a step, as
+    many with other workers; None: those of each GPU stay.
     """
 
     can_move: bool = True
@@ -50,6 +51,7 @@ class Freedom:
     servers: tuple[int, int] | None = None
     workers: tuple[int, int] | None = None
     batch: tuple[int, int] | None = None  # examples of one GPU
+    examples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +158,13 @@ def _workers(now: Allocation, freedom: Freedom, rooms: Sequence[Room], constants
                 more = now.workers + count
                 alike = replace(now, workers=more, gpus=(now.of_worker,) * more)
                 if (found := packed(alike, rooms)) is not None:
-                    yield found
+                    yield _with_examples(found, freedom)
             if now.workers - count >= max(low, 1):
-                yield fewer(now, count)
+                yield _with_examples(fewer(now, count), freedom)
+
+
+def _with_examples(then: Allocation, freedom: Freedom) -> Allocation:
+    return then if freedom.examples is None else then.examples_of(freedom.examples)
 
 
 def fewer(now: Allocation, count: int) -> Allocation:
@@ -173,8 +179,10 @@ def fewer(now: Allocation, count: int) -> Allocation:
 
 
 def _batches(now: Allocation, freedom: Freedom, _rooms: Sequence[Room], constants: Constants) -> Iterator[Allocation]:
+    """So many times as large, or as far towards that as is allowed."""
     if freedom.batch is not None:
         low, high = freedom.batch
         for times in constants.batch:
-            if low <= (batch := round(now.batch * times)) <= high and batch >= 1:
+            batch = min(max(round(now.batch * times), low, 1), high)
+            if (batch - now.batch) * (times - 1) > 0:
                 yield replace(now, batch=batch)

@@ -152,5 +152,5 @@ def _words(candidate: Candidate, now: Allocation) -> str:
         Axis.CPU: f"{then.cpu:g} cores for each worker instead of {now.cpu:g}",
         Axis.SERVERS: f"{then.servers} parameter servers instead of {now.servers}",
         Axis.WORKERS: f"{then.workers} workers instead of {now.workers}",
-        Axis.BATCH: f"a batch of {then.batch} for each GPU instead of {now.batch}",
+        Axis.BATCH: f"{then.examples} examples in a step instead of {now.examples}",
     }[candidate.axis]

@@ -14,6 +14,7 @@ from autoscaler.reallocate.choice import Considered, Past, Training, chosen, con
 from autoscaler.reallocate.constants import DEFAULT, Constants
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.fit import Fitted, fit
+from autoscaler.throughput.goodput import Gradients
 from autoscaler.throughput.observation import Observation, observed
 
 
@@ -52,7 +53,8 @@ def of_levels(window: Reports, allocation: Allocation) -> Seen:
 class Course:
     """What is known of a training. now: what it has unless a change is on trial; windows: of this phase.
 
-    ended: the change that was kept or rolled back by the newest window; else None.
+    ended: the change that was kept or rolled back by the newest window; else None. noise: of its gradients when the
+    change on trial was chosen, by which another batch is judged; None: each example counts alike.
     """
 
     now: Allocation
@@ -63,6 +65,7 @@ class Course:
     past: Past = field(default_factory=Past)
     is_resting: bool = False  # there is nothing to try
     ended: Experiment | None = None
+    noise: Gradients | None = None
 
     @property
     def wanted(self) -> Allocation:
@@ -87,7 +90,7 @@ def follow(
     is_changed = wanted != course.now and window.allocation == wanted
     has_step = window.step is not None and window.allocation == wanted
     counted = Window(
-        _for_as_many(window, course.now) if window.allocation in (course.now, wanted) else None,
+        _for_as_much(window, course) if window.allocation in (course.now, wanted) else None,
         window.exchange, window.wait, is_changed, window.has_failed,
     )  # fmt: skip
     phase = course.experiment.phase
@@ -114,9 +117,17 @@ def again(course: Course) -> Course:
     return replace(course, experiment=Experiment(), windows=(), is_resting=False) if course.is_resting else course
 
 
-def _for_as_many(window: Seen, now: Allocation) -> float | None:
-    """s of a step, were it of as many examples as now: a step of fewer workers is shorter, and does less."""
-    return None if window.step is None else window.step * now.examples / window.allocation.examples
+def _for_as_much(window: Seen, course: Course) -> float | None:
+    """s in which it learns as much as in one step now: a step of fewer workers is shorter, and does less.
+
+    With a larger batch each example counts for less, by the noise of the gradients as it was when the trial began: a
+    trial is judged by one measure, whatever the noise does meanwhile.
+    """
+    if window.step is None:
+        return None
+    before, after = course.now.examples, window.allocation.examples
+    worth = 1.0 if course.noise is None else course.noise.advantage(before, after)
+    return window.step * before / (after * worth)
 
 
 def _begun(
@@ -125,7 +136,7 @@ def _begun(
     change = chosen(consider(course.now, fitted(course, lent), training, course.past, constants), constants)
     if change is None:
         return replace(course, is_resting=True), Decision.WAIT
-    return replace(course, change=change, windows=()), Decision.CHANGE
+    return replace(course, change=change, windows=(), noise=training.noise), Decision.CHANGE
 
 
 def _ended(course: Course, change: Considered, decision: Decision) -> Course:

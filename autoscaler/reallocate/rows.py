@@ -12,12 +12,13 @@ from autoscaler.reallocate.choice import Considered, Guard, Past
 from autoscaler.reallocate.course import Course, Seen
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.estimate import Estimate
+from autoscaler.throughput.goodput import Gradients
 from autoscaler.throughput.observation import Observation
 
 
 def written(course: Course) -> dict[str, Any]:
     """Of what `restored` makes the same course."""
-    change = course.change
+    change, noise = course.change, course.noise
     tabu = sorted(course.past.tabu, key=lambda one: (one.gpus, one.workers, one.batch, one.cpu, one.servers, one.off))
     return {
         "now": asdict(course.now),
@@ -38,6 +39,7 @@ def written(course: Course) -> dict[str, Any]:
         "tabu": [asdict(one) for one in tabu],
         "moves": course.past.moves,
         "is_resting": course.is_resting,
+        **({} if noise is None else {"noise": asdict(noise)}),
     }
 
 
@@ -51,6 +53,7 @@ def restored(row: Mapping[str, Any]) -> Course:
         tuple(Observation(**{**one, "allocation": allocation_of(one["allocation"])}) for one in row["seen"]),
         Past(frozenset(allocation_of(one) for one in row["tabu"]), int(row["moves"])),
         bool(row["is_resting"]),
+        noise=Gradients(**row["noise"]) if "noise" in row else None,
     )
     return replace(course, windows=tuple(Seen(course.wanted, *one) for one in row["windows"]))
 

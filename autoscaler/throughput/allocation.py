@@ -1,6 +1,6 @@
 """What a training has: GPUs on each node, workers, CPU, parameter servers and batch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 class AllocationError(ValueError):
@@ -9,7 +9,7 @@ class AllocationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """gpus: on each of its nodes, most first; cpu: cores of one worker; batch: examples of one GPU in a step.
+    """gpus: on each of its nodes, most first; cpu: cores of one worker; batch: examples of one GPU in a step, the mean.
 
     Workers are alike and share no GPU, so each node has whole workers. servers: parameter servers; 0: gradients are
     exchanged among the workers. cpu 0: not known, then more of it is taken to change nothing. memory: GiB, which no
@@ -18,7 +18,7 @@ class Allocation:
 
     gpus: tuple[int, ...]
     workers: int
-    batch: int
+    batch: float
     cpu: float = 0.0
     servers: int = 0
     server_cpu: float = 0.0  # cores of one parameter server
@@ -49,7 +49,15 @@ class Allocation:
     @property
     def examples(self) -> int:
         """Examples of all GPUs in a step."""
-        return self.total * self.batch
+        return round(self.total * self.batch)
+
+    def examples_of(self, total: int) -> "Allocation":
+        """The same with so many examples of all GPUs in a step, at least one for each.
+
+        What is no whole number for each is so on the mean.
+        """
+        each = total / self.total if total % self.total else total // self.total
+        return replace(self, batch=max(each, 1))
 
     @property
     def cores(self) -> float:

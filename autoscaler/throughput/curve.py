@@ -38,15 +38,17 @@ def curve(
     counts: Iterable[int],
     of_node: int,
     gradients: Gradients | None = None,
+    examples: int | None = None,
 ) -> tuple[Point, ...]:
     """A point for each number of workers, ascending; none before a step was seen.
 
-    of_node: GPUs of one of its nodes, onto which workers are packed. The batch of a worker stays.
+    of_node: GPUs of one of its nodes, onto which workers are packed. examples: in a step of all workers, as many with
+    each number; None: the batch of a worker stays.
     """
     own = [one for one in seen if not one.is_lent]
     if not own:
         return ()
-    others = [packed(now, count, of_node) for count in sorted({*counts, now.workers})]
+    others = [packed(now, count, of_node, examples) for count in sorted({*counts, now.workers})]
     base = _rate(own, now.workers)
     found = []
     for other, gain in zip(others, gains(fit(seen), now, others), strict=True):
@@ -59,14 +61,18 @@ def curve(
     return tuple(found)
 
 
-def packed(now: Allocation, workers: int, of_node: int) -> Allocation:
-    """The allocation with so many workers, as now but for them: on as few nodes as hold them."""
-    if workers == now.workers:
-        return now
-    each = max(1, of_node // now.of_worker)
-    full, rest = divmod(workers, each)
-    on = [each * now.of_worker] * full + ([rest * now.of_worker] if rest else [])
-    return replace(now, gpus=tuple(on), workers=workers, servers=min(now.servers, workers) if now.servers else 0)
+def packed(now: Allocation, workers: int, of_node: int, examples: int | None = None) -> Allocation:
+    """The allocation with so many workers, as now but for them: on as few nodes as hold them.
+
+    examples: in a step of all workers; None: as many of each as now.
+    """
+    found = now
+    if workers != now.workers:
+        each = max(1, of_node // now.of_worker)
+        full, rest = divmod(workers, each)
+        on = [each * now.of_worker] * full + ([rest * now.of_worker] if rest else [])
+        found = replace(now, gpus=tuple(on), workers=workers, servers=min(now.servers, workers) if now.servers else 0)
+    return found if examples is None else found.examples_of(examples)
 
 
 def _rate(seen: Iterable[Observation], workers: int) -> float | None:

@@ -45,7 +45,7 @@ def gains(
     for place, other in enumerate(others, 1):
         gain = logs[0] - logs[place] + math.log(other.examples / now.examples)
         if noise is not None:
-            gain += math.log(noise.efficiency(other.examples) / noise.efficiency(now.examples))
+            gain += math.log(noise.advantage(now.examples, other.examples))
         variance = covariance[0, 0] + covariance[place, place] - 2 * covariance[0, place]
         found.append(Estimate(float(gain), max(float(variance), 0.0) ** 0.5))
     return tuple(found)

@@ -22,6 +22,10 @@ class Gradients:
         """How much of an example's work counts with this batch of all workers, against the batch now; above 0."""
         return (self.noise + self.batch) / (self.noise + batch)
 
+    def advantage(self, before: float, after: float) -> float:
+        """How many times as much an example counts with the batch `after` as with `before`, of all workers; above 0."""
+        return (self.noise + before) / (self.noise + after)
+
 
 def seen(before: Gradients | None, noise: float | None, batch: float | None) -> Gradients | None:
     """What is known after a look that told these; what was known before, where one is unknown or not above 0."""

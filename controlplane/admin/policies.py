@@ -1,5 +1,6 @@
 """The policy: each save is a new version, never a change of an old one."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,12 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from controlplane.admin.base import ReadOnly, ServiceForm
 from controlplane.domain.policy import Change, Policy, problems, shown
@@ -39,6 +45,26 @@ class NumberField(forms.FloatField):
         return int(number) if self.about.kind is int and number is not None and number == int(number) else number
 
 
+class CellsField(forms.CharField):
+    """The cells as JSON; what is wrong with them is said with all other faults."""
+
+    def __init__(self, about: Field) -> None:
+        super().__init__(
+            label=label(about),
+            help_text=about.about,
+            required=False,
+            widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        )
+
+    def clean(self, value: Any) -> Any:
+        """The object of this text; a text that is none stays one, for the sentence about it."""
+        text = super().clean(value) or "{}"
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+
+
 def field_name(field: Field) -> str:
     """The form's name for a setting."""
     return f"{field.part}__{field.name}"
@@ -47,7 +73,7 @@ def field_name(field: Field) -> str:
 def label(field: Field) -> str:
     """`Ageing, s (1 to 604800)`."""
     words = field.name.removesuffix("_seconds").replace("_", " ").capitalize()
-    if field.is_word or field.kind is bool:
+    if not field.is_number or field.kind is bool:
         return words
     unit = f", {field.unit}" if field.unit else ""
     is_open = field.most >= MAX
@@ -60,6 +86,8 @@ def _form_field(field: Field) -> forms.Field:
         return forms.BooleanField(
             label=label(field), help_text=field.about, required=False, widget=UnfoldBooleanSwitchWidget
         )
+    if field.is_cells:
+        return CellsField(field)
     if not field.is_word:
         return NumberField(field)
     words = [(word, word) for word in field.allowed(in_force=True)]
@@ -92,7 +120,8 @@ class PolicyForm(ServiceForm):
         values = base.to_dict()
         for field in known_fields():
             value = values[field.part][field.name]
-            self.initial[field_name(field)] = value if field.kind is bool else shown(value)
+            text = json.dumps(value) if field.is_cells else shown(value)
+            self.initial[field_name(field)] = value if field.kind is bool else text
 
     def clean(self) -> dict[str, Any]:
         """Every setting's fault at its field; then what the service says."""

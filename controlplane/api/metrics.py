@@ -52,7 +52,7 @@ def _loops() -> Iterator[Metric]:
     took = _gauge("loop_last_round_seconds", "How long the loop's last round took", "loop")
     stalled = _gauge("loop_stalled", "1 if the loop makes no progress", "loop")
     leased = _gauge("loop_has_lease", "1 if a worker holds the loop's lease", "loop")
-    holders = health.leased()
+    holders = health.holders()
     for loop in health.loops():
         age.add_metric([loop.name], float("nan") if loop.age_seconds is None else loop.age_seconds)
         took.add_metric([loop.name], loop.took_ms / 1000)

@@ -13,6 +13,7 @@ from controlplane.api.views import (
     accounts,
     actions,
     auditlog,
+    cells,
     details,
     insight,
     kinds,
@@ -124,6 +125,7 @@ v1: list[URLPattern] = [
     path("views", personal.SavedViews.as_view()),
     path("views/<int:number>", personal.SavedView.as_view()),
     path("search", personal.Search.as_view()),
+    path("cells", cells.Cells.as_view()),
     path("cluster", platform.Cluster.as_view()),
 ]
 urlpatterns = [

@@ -13,6 +13,7 @@ from controlplane.cluster.port import ON_HOST, PodPhase, PodSpec
 from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
 from controlplane.jobspec.members import role_members
+from gpushare.gpu import Enforcer
 from scheduler.model.snapshot import Node
 
 OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE})
@@ -95,6 +96,7 @@ class Pod(Row):
     weights_at: float | None = None  # since when they are there
     host_memory: int = 0  # MiB of the node's memory that they take, also while they move
     goes_to: str = ""  # where they are on their way to, until `due`
+    on_demand: bool = False  # a notebook whose memory is on a GPU of the node for cells only (ondemand.py)
 
     def __post_init__(self) -> None:
         self.gpus, self.phase, self.refused = tuple(self.gpus), PodPhase(self.phase), (self.refused[0], self.refused[1])
@@ -107,6 +109,7 @@ class Pod(Row):
             spec.workload, spec.attempt, spec.rank, spec.node, spec.gpus, spec.milli, spec.gpu_memory,
             spec.cpu_milli, spec.memory, spec.name, PodPhase.PENDING, at, made_of=spec.revision,
             is_asleep=spec.is_asleep, is_lent=spec.is_lent, limit=spec.limit,
+            on_demand=spec.enforcer == Enforcer.ON_DEMAND,
         )  # fmt: skip
 
     @property
@@ -121,8 +124,8 @@ class Pod(Row):
 
     @property
     def device_memory(self) -> int:
-        """MiB that it takes of its device now."""
-        return 0 if self.weights == ON_HOST else self.gpu_memory
+        """MiB that it takes of its device now; on demand it books none there."""
+        return 0 if self.weights == ON_HOST or self.on_demand else self.gpu_memory
 
     @property
     def node_memory(self) -> int:
@@ -162,6 +165,7 @@ class Attempt(Row):
     fail_at: float = math.inf
     fails_with: tuple[int, str] = (1, "Error")
     segments: list[tuple[float, float, float]] = field(default_factory=list)
+    batch: int = 0  # examples of all workers in a step that its pods were told; 0: none
     # derived
     work: Work | None = field(default=None, compare=False, metadata={"derived": True})
     pods: dict[int, Pod] = field(default_factory=dict, compare=False, metadata={"derived": True})

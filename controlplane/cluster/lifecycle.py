@@ -186,7 +186,9 @@ class Lifecycle(Sizing):
             asked = spec.spec.get("normalised")
             if isinstance(asked, Mapping) and spec.rank < role_members(spec.spec):  # it is made for a role member
                 cores = asked["cpu_milli"] / 1000 / max(1, asked["gpus"] or bool(asked["gpu_share"]))
-            attempt = Attempt(spec.workload, spec.attempt, spec.size, spec.spec, cores=cores, work=work)
+            attempt = Attempt(
+                spec.workload, spec.attempt, spec.size, spec.spec, cores=cores, work=work, batch=spec.batch
+            )
             volume = self.world.volumes.get(spec.workload)
             if volume is not None:
                 attempt.done, attempt.safe, attempt.safe_at = volume.safe, volume.safe, volume.safe_at
@@ -273,6 +275,9 @@ class Lifecycle(Sizing):
                 if at < attempt.fail_at:
                     attempt.fail_rank, attempt.fail_at = rank, at
                     attempt.fails_with = (KILLED_EXIT, "OOMKilled")
+        if work.most_batch is not None and attempt.batch > work.most_batch:  # no device holds its part of a step
+            attempt.fail_rank, attempt.fail_at = attempt.members[0].rank, attempt.done
+            attempt.fails_with = (work.exit_code, "Error")
 
     def _set_speed(self, attempt: Attempt, work: Work) -> None:
         attempt.speed = speed.ratio_per_second(self.world, attempt, work)

@@ -46,7 +46,9 @@ class TrainingProfile:
     step_seconds: compute; speed: compute speed by GPU model where it is not MODEL_SPEED. sync_seconds: exchange of
     gradients between two devices of one node. input_core_seconds: CPU time to prepare one step's input per device.
     input_disk_seconds: time in which its node's disk reads one step's input, per device.
-    batch: samples per device and step. duty: part of the compute time in which kernels run. memory: MiB per device.
+    batch: samples per device and step; with another one (a job file may name it) the part batch_part of the compute and
+    all input go with it. noise_batches: the gradient noise scale, in such batches of one device.
+    duty: part of the compute time in which kernels run. memory: MiB per device.
     failure_rate: part of attempts that die of something not their own.
     """
 
@@ -56,6 +58,8 @@ class TrainingProfile:
     input_core_seconds: float = 0.1
     input_disk_seconds: float = 0.0
     batch: int = 64
+    batch_part: float = 0.7
+    noise_batches: float = 32.0
     duty: float = 0.9
     memory: int = 12_000
     checkpoint_seconds: float = 5.0
@@ -63,9 +67,18 @@ class TrainingProfile:
     loss: tuple[float, float] = (4.0, 0.5)  # at the start; where it ends
     speed: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def noise(self) -> float:
+        """The gradient noise scale, samples."""
+        return self.noise_batches * self.batch
+
     def compute_seconds(self, model: str) -> float:
         """Of one step on a whole device of this model; an unknown model is as fast as an A100."""
         return self.step_seconds / self.speed.get(model, MODEL_SPEED.get(model, 1.0))
+
+    def longer(self, batch: float | None) -> float:
+        """How many times as long it computes with so many samples of a device; None: its own batch."""
+        return 1.0 if batch is None else 1.0 - self.batch_part + self.batch_part * batch / self.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,8 @@ class Layout:
     """Where a gang runs: devices in all, the slowest model, how far apart, CPU per device.
 
     granted is the part (0..1) of a device's compute that the worst placed worker gets; slowdown >= 1 is what its
-    neighbours, or its node, cost beyond that. on_one_node: devices on the node that has most of them.
+    neighbours, or its node, cost beyond that. on_one_node: devices on the node that has most of them. batch: samples of
+    one device in a step; None: the program's own.
     """
 
     devices: int
@@ -145,6 +159,11 @@ class Layout:
     granted: float = 1.0
     slowdown: float = 1.0
     on_one_node: int = 1
+    batch: float | None = None
+
+    def inputs(self, profile: TrainingProfile) -> float:
+        """How many times as much input a step of a device has as the program's own batch."""
+        return 1.0 if self.batch is None else self.batch / profile.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +186,21 @@ class Step:
 
 def step(profile: TrainingProfile, layout: Layout) -> Step:
     """How long one step takes there."""
-    compute = compute_seconds(profile, layout.model, layout.slowdown, layout.granted)
+    compute = compute_seconds(profile, layout.model, layout.slowdown, layout.granted, layout.batch)
     exchange = exchange_seconds(profile, layout)
     both = (compute**OVERLAP + exchange**OVERLAP) ** (1 / OVERLAP) if exchange else compute
     cores = layout.cores_per_device
-    prepare = profile.input_core_seconds / cores if cores > 0 else 0.0  # no CPU asked for = no limit set
-    read = profile.input_disk_seconds * layout.on_one_node
+    inputs = layout.inputs(profile)
+    prepare = inputs * profile.input_core_seconds / cores if cores > 0 else 0.0  # no CPU asked for = no limit set
+    read = inputs * profile.input_disk_seconds * layout.on_one_node
     return Step(compute, both - compute, max(0.0, prepare - both, read - both), read > prepare)
 
 
-def compute_seconds(profile: TrainingProfile, model: str, slowdown: float, granted: float) -> float:
+def compute_seconds(
+    profile: TrainingProfile, model: str, slowdown: float, granted: float, batch: float | None = None
+) -> float:
     """How long one worker computes for a step, with this part (0..1) of each of its devices."""
-    return profile.compute_seconds(model) * slowdown / min(1.0, granted / profile.duty)
+    return profile.compute_seconds(model) * slowdown / min(1.0, granted / profile.duty) * profile.longer(batch)
 
 
 def exchange_seconds(profile: TrainingProfile, layout: Layout) -> float:
@@ -192,7 +214,8 @@ def exchange_seconds(profile: TrainingProfile, layout: Layout) -> float:
 
 def samples_per_second(profile: TrainingProfile, layout: Layout) -> float:
     """Throughput of the whole gang."""
-    return layout.devices * profile.batch / step(profile, layout).seconds
+    batch = profile.batch if layout.batch is None else layout.batch
+    return layout.devices * batch / step(profile, layout).seconds
 
 
 def granted(index: int, demands: Sequence[float], guarantees: Sequence[float], limits: Sequence[float]) -> float:

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from controlplane.cluster import draws, physics, requests, speed
+from controlplane.cluster.cells import notebook_duty
 from controlplane.cluster.entities import Attempt, Pod
 from controlplane.cluster.port import LogLine, PodPhase
-from controlplane.cluster.telemetry import notebook_duty, steps_done
+from controlplane.cluster.telemetry import steps_done
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from scheduler.model.workload import Kind

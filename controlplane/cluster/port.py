@@ -25,6 +25,7 @@ class PodPhase(StrEnum):
 
 
 ALIVE = (PodPhase.PENDING, PodPhase.RUNNING)
+IN_HOST_MEMORY = -1  # in place of the number of a GPU
 # Where a replica's weights are seen to be, or that its server does not move them.
 ON_HOST, ON_DEVICE, REFUSED = "host", "device", "refused"
 # A node's answers to a resize: it could never do it, or not now. Kubernetes: reasons of PodResizePending.
@@ -53,6 +54,9 @@ class PodSpec:
     limit: int = 0  # of a share, milli-GPU: what it may use while others leave it idle; 0: as the job file says
     enforcer: str = ""  # of a share: what holds it to its part on its node, of Enforcer; empty: nothing known
     profile: str = ""  # of a share that is a MIG instance: its profile
+    batch: int = 0  # examples of all workers in a step, which its program is told; 0: its job file names none
+    on_demand: int = 0  # of a notebook on demand: MiB of each GPU of its node; 0: it is not
+    reach: tuple[int, ...] = ()  # of one: the GPUs of its node to which its memory may be moved, its own among them
 
     @property
     def name(self) -> str:
@@ -88,6 +92,7 @@ class PodSeen:
     weights: str = ""  # of a replica that was told to move its weights: ON_HOST, ON_DEVICE or REFUSED; empty: not known
     weights_at: float | None = None  # since when that is so
     weights_message: str = ""  # why its server did not move them
+    message: str = ""  # of a failure: what says more of it than the reason, one line
 
     @property
     def name(self) -> str:
@@ -332,6 +337,9 @@ class PodUse:
     # Of a pod on a device that others share: the part of the device's time in which its own kernels ran, or might be
     # launched, 0..1, by what holds it to its part there. None: nothing tells that.
     own_duty: float | None = None
+    # Of a notebook on demand: the GPU of its node that its memory is on, IN_HOST_MEMORY where it is on none. None: not
+    # on demand, or nothing tells.
+    on_gpu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

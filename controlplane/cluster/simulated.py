@@ -264,6 +264,10 @@ class SimulatedCluster(PodCommands):
         pod = self._read().pods[pod_name(workload, attempt, rank)]
         return round(WHOLE * speed.limit_of(self._world, pod))
 
+    def batch_of(self, workload: str, attempt: int) -> int:
+        """Examples of all workers in a step that the members of a training are told; 0: none are. Raises KeyError."""
+        return self._read().attempts[workload, attempt].batch
+
     def split_of(self, workload: str) -> tuple[int, int] | None:
         """Which revision of a service gets how many percent of its requests; None: they are not split."""
         service = self._read().services.get(workload)

@@ -33,14 +33,20 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
         granted=min(parts),
         slowdown=max(_slowdown(world, pod) for pod in pods),
         on_one_node=per_pod * max(Counter(pod.node for pod in pods).values()) if reads else 1,
+        batch=_batch(attempt.batch, len(pods) * per_pod),
     )
 
 
-def own_seconds(world: World, pod: Pod, work: Work) -> float:
-    """For how long one worker of a training computes in a step."""
+def _batch(examples: int, devices: int) -> float | None:
+    """Samples of one device in a step, of so many of all; None: none were told."""
+    return examples / devices if examples else None
+
+
+def own_seconds(world: World, pod: Pod, work: Work, here: Layout) -> float:
+    """For how long one worker of a training that runs so computes in a step."""
     model = world.machines[pod.node].node.model
     return physics.compute_seconds(
-        work.training, model, _slowdown(world, pod), granted_ratio(world, pod, work)
+        work.training, model, _slowdown(world, pod), granted_ratio(world, pod, work), here.batch
     )  # fmt: skip
 
 
@@ -65,6 +71,7 @@ def reference(world: World, attempt: Attempt, work: Work) -> Layout:
         cores_per_device=attempt.cores,
         granted=min(work.training.duty, physics.gpu_ratio(milli)) if pod.gpus else work.training.duty,
         on_one_node=(devices if fits else node.gpus) if work.training.input_disk_seconds > 0 else 1,
+        batch=_batch(work.batch if attempt.batch else 0, devices),
     )
 
 
@@ -77,6 +84,8 @@ def ratio_per_second(world: World, attempt: Attempt, work: Work) -> float:
     if here == there:
         return 1.0 / work.seconds
     ratio = physics.samples_per_second(profile, here) / physics.samples_per_second(profile, there)
+    if attempt.batch and attempt.batch != work.batch:  # what each sample teaches less, or more
+        ratio *= (profile.noise + work.batch) / (profile.noise + attempt.batch)
     return ratio / work.seconds
 
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from autoscaler.observed import Scrape
-from controlplane.cluster import draws, physics, requests, speed
+from controlplane.cluster import draws, ondemand, physics, requests, speed
+from controlplane.cluster.cells import notebook_duty
 from controlplane.cluster.entities import Attempt, Pod
 from controlplane.cluster.port import (
     GpuUse,
@@ -26,7 +27,7 @@ from scheduler.model.workload import Kind, Level
 WINDOW_SECONDS = 60.0
 NOISE_SECONDS = 60.0  # measured step times of each minute
 STEP_NOISE = 0.03  # are off by about that part
-NOTEBOOK_SECONDS = 60.0  # a person runs something in some minutes, and thinks in others
+GRADIENT_NOISE = 0.1  # and so is what is told of the noise of gradients
 CPU_AT_REST, CPU_AT_WORK = 8, 1_000  # 1/1000 cores: a program that waits, and one core that feeds a device
 MEMORY_PART = 0.6  # of what was asked for
 
@@ -43,7 +44,7 @@ def gpus(world: World) -> tuple[GpuUse, ...]:
         for index in range(node.gpus):
             if index in node.lost:
                 continue
-            pods = world.running_on(node.name, index)
+            pods = ondemand.running_on(world, node.name, index)
             duty = min(1.0, sum(_duty(world, pod, loads, computing) for pod in pods))
             memory = min(node.gpu_memory, sum(_memory(world, pod, node.gpu_memory) for pod in pods))
             out.append(GpuUse(node.name, index, round(duty, 4), memory))
@@ -88,7 +89,7 @@ def nodes(world: World) -> tuple[NodeUse, ...]:
         sent = physics.exchange_seconds(profile, here) / seconds if here.level > Level.NODE else 0.0
         for pod in attempt.workers:
             if pod.node in disks:
-                disks[pod.node] += profile.input_disk_seconds * len(pod.gpus) / seconds
+                disks[pod.node] += profile.input_disk_seconds * here.inputs(profile) * len(pod.gpus) / seconds
                 lines[pod.node] = max(lines[pod.node], sent)
     return tuple(NodeUse(name, round(min(disks[name], 1.0), 4), round(min(lines[name], 1.0), 4)) for name in disks)
 
@@ -159,6 +160,7 @@ def pods(world: World, workloads: Sequence[str]) -> tuple[PodUse, ...]:
                 PodUse(
                     pod.workload, pod.attempt, pod.rank, round(duty, 4) if is_whole else None, cpu, memory, throttled,
                     None if is_whole else _own_duty(world, pod, loads, computing),
+                    ondemand.place(world, pod) if pod.on_demand else None,
                 )
             )  # fmt: skip
     return tuple(out)
@@ -168,7 +170,8 @@ def _own_duty(world: World, pod: Pod, loads: dict[str, float], computing: dict[t
     """Of the device that it shares, rounded down: the parts of a device's pods are no more than the device's duty."""
     if not pod.gpus or not world.machines[pod.node].node.enforces_limits:
         return None
-    together = sum(_duty(world, one, loads, computing) for one in world.running_on(pod.node, pod.gpus[0]))
+    index = ondemand.place(world, pod) if pod.on_demand else pod.gpus[0]
+    together = sum(_duty(world, one, loads, computing) for one in ondemand.running_on(world, pod.node, index))
     own = _duty(world, pod, loads, computing) / max(1.0, together)
     return math.floor(own * 10_000) / 10_000
 
@@ -178,8 +181,9 @@ def _cpu(world: World, pod: Pod, duty: float) -> tuple[int, float]:
     attempt = world.attempts[pod.group]
     work, used, throttled = attempt.work, CPU_AT_REST + CPU_AT_WORK * duty, 0.0
     if work is not None and work.kind == Kind.TRAINING and attempt.speed > 0:
-        step = physics.step(work.training, speed.layout(world, attempt, work))
-        used += 1000 * len(pod.gpus) * work.training.input_core_seconds / step.seconds
+        here = speed.layout(world, attempt, work)
+        step = physics.step(work.training, here)
+        used += 1000 * len(pod.gpus) * work.training.input_core_seconds * here.inputs(work.training) / step.seconds
         throttled = 0.0 if step.by_disk else step.data_wait / step.seconds
     return round(min(used, pod.cpu_milli) if pod.cpu_milli else used), round(throttled, 4)
 
@@ -187,18 +191,6 @@ def _cpu(world: World, pod: Pod, duty: float) -> tuple[int, float]:
 def steps_done(work: Work, reference_seconds: float, done: float) -> int:
     """Which step a job is at with this part of it done: as many as that would take on the reference placement."""
     return math.floor(done * (work.seconds or 0.0) / reference_seconds)
-
-
-def notebook_duty(work: Work, seed: int, pod: str, started: float, at: float) -> float:
-    """A person's use: bursts of cells, thinking between them, and nothing once the person has left it open."""
-    profile = work.notebook
-    session = draws.lognormal(profile.session_seconds, 0.5, seed, "session", pod)
-    if at - started > session:
-        return 0.0
-    minute = at // NOTEBOOK_SECONDS
-    if draws.uniform(seed, "cell", pod, minute) >= profile.active_ratio:
-        return 0.0
-    return profile.busy * (0.5 + draws.uniform(seed, "busy", pod, minute))
 
 
 def _training(world: World, attempt: Attempt, work: Work) -> TrainingUse:
@@ -212,10 +204,17 @@ def _training(world: World, attempt: Attempt, work: Work) -> TrainingUse:
         attempt=attempt.attempt,
         step=steps_done(work, reference, attempt.done_at(world.now)),
         step_seconds=seconds,
-        samples_per_second=here.devices * work.training.batch / seconds,
+        samples_per_second=(attempt.batch or here.devices * work.training.batch) / seconds,
         data_wait_ratio=step.data_wait / step.seconds,
         sync_ratio=step.sync / step.seconds,
+        gradient_noise=_noise(world, attempt, work) if attempt.batch else None,
     )
+
+
+def _noise(world: World, attempt: Attempt, work: Work) -> float:
+    """The gradient noise scale that its program tells, which is an estimate."""
+    drawn = draws.normal(world.conditions.seed, "gradients", attempt.key, world.now // NOISE_SECONDS)
+    return work.training.noise * math.exp(GRADIENT_NOISE * drawn)
 
 
 def _has_steps(attempt: Attempt) -> bool:
@@ -227,10 +226,11 @@ def _workers(world: World, attempt: Attempt, work: Work) -> Iterable[WorkerUse]:
     use = _training(world, attempt, work)
     if use.step_seconds is None or use.data_wait_ratio is None:
         return
-    step = physics.step(work.training, speed.layout(world, attempt, work))
+    here = speed.layout(world, attempt, work)
+    step = physics.step(work.training, here)
     scale, wait = use.step_seconds / step.seconds, use.data_wait_ratio
     for pod in attempt.workers:
-        own = scale * speed.own_seconds(world, pod, work) / use.step_seconds
+        own = scale * speed.own_seconds(world, pod, work, here) / use.step_seconds
         sync = max(1.0 - wait - own, 0.0)
         io = wait if step.by_disk else 0.0
         yield WorkerUse(use.workload, use.attempt, pod.rank, use.step_seconds, wait, sync, io)
@@ -259,6 +259,8 @@ def _duty(world: World, pod: Pod, loads: dict[str, float], computing: dict[tuple
     work = attempt.work
     if work is None or pod.phase != PodPhase.RUNNING:
         return 0.0
+    if pod.on_demand:
+        return ondemand.duty(world, pod)
     part = speed.granted_ratio(world, pod, work)
     if work.kind == Kind.NOTEBOOK:
         return min(part / max(1e-9, work.notebook.mean_duty), 1.0) * notebook_duty(

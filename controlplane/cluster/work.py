@@ -14,12 +14,15 @@ only; the API refuses it) may hold:
     checkpoint       seconds to write a checkpoint; else the profile's
     reference_model  GPU model on which duration holds; else the first of resources.gpu_model, else the cluster's
                      most common one
+    batch_part       of a training whose job file names a batch: the part of its compute that goes with the batch
+    most_batch       of the same: examples of all workers in a step, with more of which it fails at once
+    gradient_noise   of the same: its gradient noise scale, samples
     rate             of requests to a service: {base, amplitude, period, burst, burst_part, rollout, noise, peak}, see
                      serving/traffic.Rate. Else a day's curve with bursts that replicas.max can answer nearly always
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoscaler.latency import ANSWER, Within
@@ -65,6 +68,8 @@ class Work:
     objective: Within | None = None  # p95
     rate: Rate | None = None
     queue: int | None = None  # requests that may wait where it may have no replica; None: it always has one
+    batch: int = 0  # examples of all workers in a step on the reference placement; 0: the program's own
+    most_batch: int | None = None  # with more of them it fails
 
     @property
     def training(self) -> TrainingProfile:
@@ -105,6 +110,9 @@ def read_work(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) 
         "has_luck": "simulated" in spec,
     }
     if isinstance(profile, TrainingProfile):
+        work["profile"] = _as_told(profile, truth)
+        work["most_batch"] = truth.get("most_batch")
+        work["batch"] = int(_part(spec, "batch").get("size") or 0)
         work["workers"] = int(_part(spec, "workers").get("count") or 1)
         work["workers_min"] = int(_part(spec, "workers").get("min") or work["workers"])
         work["workers_max"] = int(_part(spec, "workers").get("max") or work["workers"])
@@ -117,6 +125,13 @@ def read_work(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) 
         most = int(_part(spec, "replicas").get("max") or 1) * profile.max_per_second
         work["rate"] = Rate.of_spec(uid, seed, profile.load * most, _part(truth, "rate"))
     return Work(**work)
+
+
+def _as_told(profile: TrainingProfile, truth: Mapping[str, Any]) -> TrainingProfile:
+    """The program, with what only the simulation knows of its batch."""
+    part, noise = truth.get("batch_part"), truth.get("gradient_noise")
+    profile = profile if part is None else replace(profile, batch_part=float(part))
+    return profile if noise is None else replace(profile, noise_batches=float(noise) / profile.batch)
 
 
 def within(objective: Mapping[str, Any]) -> Within | None:

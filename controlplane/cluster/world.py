@@ -11,6 +11,7 @@ from controlplane.cluster.port import DEFERRED, INFEASIBLE, PodPhase, PodSeen, P
 from controlplane.cluster.serving.history import Followed
 from controlplane.cluster.work import Profiles, Work, read_work
 from gpushare.gpu import WHOLE
+from gpushare.residency import Node as Residents
 from scheduler.model.snapshot import Node
 from scheduler.model.workload import Kind
 
@@ -49,6 +50,7 @@ class World:
         self.conditions = conditions
         self.profiles = profiles
         self.runs: dict[str, tuple[int, Followed]] = {}  # what is known of services' requests: (attempt, run)
+        self.minutes: dict[str, tuple[int, Residents]] = {}  # of nodes on demand: where what was (ondemand.py)
         self.clear()
 
     def clear(self) -> None:

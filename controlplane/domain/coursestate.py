@@ -53,12 +53,13 @@ def kept_of(values: Mapping[str, Any]) -> Kept:
     )
 
 
-MOVES = (Axis.PLACE, Axis.NODE, Axis.SERVERS)  # for which a training starts again, elsewhere or with other members
+# For which a training starts again: elsewhere, with other members or with another batch.
+MOVES = (Axis.PLACE, Axis.NODE, Axis.SERVERS, Axis.BATCH)
 
 
 def is_same(one: Allocation, other: Allocation) -> bool:
     """Whether both are one, as far as changes go."""
-    is_alike = (one.gpus, one.off, one.servers) == (other.gpus, other.off, other.servers)
+    is_alike = (one.gpus, one.off, one.servers, one.batch) == (other.gpus, other.off, other.servers, other.batch)
     return is_alike and round(one.cpu * 1000) == round(other.cpu * 1000)
 
 

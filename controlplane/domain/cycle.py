@@ -234,17 +234,31 @@ def unpack(packed: bytes) -> Input:
     )
 
 
-def rebuild(inputs: Iterable[bytes]) -> Snapshot:
-    """The snapshot that the last of these inputs was; the first must be a base, and none may be missing."""
-    workloads: dict[str, Workload] = {}
-    at, frame, demand, scope = 0.0, Frame((), (), ()), Demand(), None
+def rebuild(inputs: Iterable[bytes], before: Snapshot | None = None) -> Snapshot:
+    """The snapshot that the last of these inputs was; none may be missing.
+
+    before: what the one before the first of them was; without it the first must be a base.
+    """
+    known = Snapshot.build(0.0, (), (), (), ()) if before is None else before
+    at, demand = known.at, known.demand
+    frame: Frame | None = None
+    scope: PartialCycle | None = None
+    changed: dict[str, Workload] = {}
+    gone: set[str] = set()
     for packed in inputs:
-        at, changed, gone, other, asked, scope = unpack(packed)
+        at, new, left, other, asked, scope = unpack(packed)
         frame, demand = other or frame, asked or demand
-        for uid in gone:
-            workloads.pop(uid, None)
-        workloads.update((w.id, w) for w in changed)
-    return replace(frame.snapshot(at, workloads.values(), demand), scope=scope)
+        for uid in left:
+            changed.pop(uid, None)
+        gone.update(left)
+        changed.update((w.id, w) for w in new)
+    gone -= changed.keys()
+    if frame is None:
+        found = known.replace(at=at, changed=changed.values(), gone=gone)
+    else:
+        there = {uid: w for uid, w in {**known.workloads, **changed}.items() if uid not in gone}
+        found = frame.snapshot(at, there.values())
+    return replace(found, demand=demand, scope=scope)
 
 
 class OtherRuleError(Exception):

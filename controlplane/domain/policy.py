@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from autoscaler.settings import Settings as Scaling
+from controlplane.domain import cellsetting
 from controlplane.domain.policyfields import OLD_NAMES, PARTS, figure, known_fields
 from controlplane.jobspec.oldnames import clash
 from scheduler.model.settings import Settings as Scheduling
@@ -39,7 +40,9 @@ class Policy:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for storage."""
-        return asdict(self)
+        data = asdict(self)
+        data["scheduling"]["cells"] = cellsetting.plain(self.scheduling.cells)
+        return data
 
     @staticmethod
     def from_dict(data: Mapping[str, Any], in_force: bool = False) -> "Policy":

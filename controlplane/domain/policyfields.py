@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from autoscaler.settings import Settings as Scaling
+from controlplane.domain import cellsetting
 from scheduler.model.settings import Placement
 from scheduler.model.settings import Settings as Scheduling
 from scheduler.policies import ONLY_COMPARED, POLICIES
@@ -55,8 +56,20 @@ class Field:
         """Whether it is one of some words, not a number."""
         return issubclass(self.kind, str)
 
+    @property
+    def is_cells(self) -> bool:
+        """Whether it is the cells by name, each with pools and racks (cellsetting.py)."""
+        return self.kind is tuple
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number, with bounds."""
+        return not (self.is_word or self.is_cells)
+
     def read(self, value: Any) -> Any:
         """A stored value as the cores hold it: 3.0 may be a whole number; a word there is no more is the default."""
+        if self.is_cells:
+            return cellsetting.cells_of(value)
         if self.choices and value not in self.choices:
             return self.default
         return self.kind(value)
@@ -65,6 +78,8 @@ class Field:
         """What is wrong with a value and what to do; empty if nothing. in_force: it is to decide in production."""
         if self.is_word:
             return self._word_problem(value, in_force)
+        if self.is_cells:
+            return cellsetting.problem(self.path, value)
         if self.kind is bool:
             return "" if isinstance(value, bool) else f"{self.path} is {value!r}. Use true or false."
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -152,6 +167,12 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
         1,
         1_000_000,
         "Most workloads placed or preempted in one round; the rest waits for the next.",
+    ),
+    "cells": (
+        "",
+        0,
+        0,
+        "Parts of the cluster with a decider of their own, by name: the node pools and racks of each. Empty: one.",
     ),
     "dragon_wait_seconds": (
         "s",

@@ -93,10 +93,13 @@ DECLARED = {
             "controlplane_heartbeat",
             "controlplane_lease",
             "controlplane_pruned",
+            "controlplane_roundview",
         ),
         _LOOP,
     ),
     "controlplane_teamuse": f"{BOUNDED}: one row a team and pool",
+    "controlplane_quotapart": f"{BOUNDED}: one row a quota and cell",
+    "controlplane_cellload": f"{BOUNDED}: one row a team, pool and cell",
     **dict.fromkeys(("auth_permission", "django_content_type"), f"{BOUNDED}: one row or four a table"),
     **dict.fromkeys(
         (

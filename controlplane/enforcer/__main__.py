@@ -14,10 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from controlplane.enforcer import build, exporting, page, shares
+from controlplane.enforcer import build, cudacheckpoint, exporting, page, shares
 from controlplane.enforcer.daemon import Daemon
 
 FOLDER = Path("/run/weft/enforcer")
+KUBELET = Path("/var/lib/kubelet")
+PROGRAMS = Path("/run/weft/enforcer-library")
 STATUS = "{:<24} {:<12} {:>9} {:>6} {:>11} {:>11} {:>9}  {}"
 
 
@@ -26,6 +28,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the node's shares lie: a folder for each")
     parser.add_argument("--metrics-port", type=int, help="tell Prometheus at /metrics of this port; none without it")
     parser.add_argument("--metrics-address", default="127.0.0.1", help="of this address; %(default)s if not given")
+    parser.add_argument("--node", help="bring the shares into this node's pods, as its kubelet's device plugin")
+    parser.add_argument("--kubelet", type=Path, default=KUBELET, help="the kubelet's folder; %(default)s if not given")
+    parser.add_argument("--tools", type=Path, help="where the node has NVIDIA's cuda-checkpoint; PATH if not there")
+    parser.add_argument("--programs", type=Path, default=PROGRAMS, help="where the node has what --library builds")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="serve nothing: print each share and what it has")
     what.add_argument("--library", type=Path, metavar="FOLDER", help="serve nothing: build the library into a folder")
@@ -43,8 +49,24 @@ def run(options: dict[str, Any]) -> int:
     if options["status"]:
         print("\n".join(status(options["folder"])))
         return 0
-    gc.freeze()  # what was imported stays; a look for garbage in it would hold a hand-over up
-    return asyncio.run(_serve(options["folder"], options["metrics_address"], options["metrics_port"]))
+    agent, tool = None, cudacheckpoint.find(options["tools"])
+    if options["node"]:
+        from controlplane.enforcer.kubelet import agent as agents  # only then: it takes a second to import
+
+        try:
+            folders = options["folder"], options["kubelet"], options["programs"]
+            agent = agents.of(*folders, options["node"], tool)
+        except agents.NoClusterError as error:
+            print(error, file=sys.stderr)
+            return 1
+        agent.start()
+    try:
+        gc.freeze()  # what was imported stays; a look for garbage in it would hold a hand-over up
+        daemon = Daemon(options["folder"], tool=tool)
+        return asyncio.run(_serve(daemon, options["folder"], options["metrics_address"], options["metrics_port"]))
+    finally:
+        if agent is not None:
+            agent.close()
 
 
 def status(root: Path) -> Iterator[str]:
@@ -68,15 +90,14 @@ def status(root: Path) -> Iterator[str]:
             yield STATUS.format(folder.name, gpu, *parts, held)
 
 
-async def _serve(root: Path, address: str, port: int | None) -> int:
+async def _serve(daemon: Daemon, root: Path, address: str, port: int | None) -> int:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    daemon = Daemon(root)
     async with contextlib.AsyncExitStack() as stack:
         if port is not None:
             try:
-                had = await stack.enter_async_context(exporting.serving(daemon.busy, address, port))
+                had = await stack.enter_async_context(exporting.serving(daemon, address, port))
             except OSError as error:
                 print(f"Nothing can be told at {address}:{port}: {error}", file=sys.stderr)
                 return 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from controlplane.enforcer.residents import Residents
+from controlplane.enforcer.residents import Machine, Residents
 from controlplane.enforcer.suspender import Broken
 
 REST = 10.0  # s without a kernel: until then other notebooks leave its GPU to it
@@ -78,6 +78,14 @@ class Cells:
         for name in [one for one, seen in self._computing.items() if at - seen >= REST]:
             del self._computing[name]
             self._thread.submit(self._quietly, self._residents.rests, name)
+
+    def grow(self, machine: Machine) -> None:
+        """The node has further GPUs."""
+        self._thread.submit(self._residents.grow, machine)
+
+    def where(self, name: str) -> str | None:
+        """The GPU that its memory is on; None: in host memory. Raises KeyError before its first cell."""
+        return self._residents.where(name)
 
     def parts(self, promised: Mapping[str, int]) -> Mapping[str, int]:
         """The milli-GPU of each that shares a GPU with another cell."""

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 
 from controlplane.enforcer.suspender import NotDone, NotInTime, State
 
@@ -15,6 +16,11 @@ PROGRAM = "cuda-checkpoint"
 LONGEST = 120.0  # s that a step may take: 80 GiB at 1 s for each GiB, and half as much again
 MORE = 5.0  # s beyond its own time-out until a lock is given up
 MOVE = "--device-map"  # of `--action restore`, where the tool can take another GPU
+
+
+def find(folder: Path | None) -> str:
+    """The program there, else as PATH has it."""
+    return str(folder / PROGRAM) if folder is not None and (folder / PROGRAM).exists() else PROGRAM
 
 
 class CudaCheckpoint:

@@ -19,7 +19,7 @@ import structlog
 
 from controlplane.enforcer import exporting, residents, shares
 from controlplane.enforcer.cells import Cells, Comes
-from controlplane.enforcer.cudacheckpoint import CudaCheckpoint
+from controlplane.enforcer.cudacheckpoint import PROGRAM, CudaCheckpoint
 from controlplane.enforcer.page import SLOTS, Page
 from controlplane.enforcer.suspender import NotDone
 from controlplane.enforcer.turns import Answers, Turns
@@ -80,20 +80,22 @@ def _listener(folder: Path) -> socket.socket:
 class Daemon:
     """Serves all folders below one."""
 
-    def __init__(self, root: Path, clock: Callable[[], int] = now) -> None:
-        self._root, self._now = root, clock
+    def __init__(self, root: Path, clock: Callable[[], int] = now, tool: str = PROGRAM) -> None:
+        """tool: the driver's program that moves memory, where the node is set up for notebooks on demand."""
+        self._root, self._now, self._tool = root, clock, tool
         self._gpus: dict[str, _Gpu] = {}
         self._folders: dict[str, _Folder] = {}
         self._processes: dict[int, _Process] = {}
         self._numbers = itertools.count(1)
         self._wrong: dict[str, str] = {}
         self._cells: Cells | None = None
+        self._machine: residents.Machine | None = None  # what _cells was made of, or grown to
 
     async def run(self, ended: asyncio.Event) -> None:
         """Serve until then."""
-        self._cells = self._on_demand()
         try:
             while not ended.is_set():
+                self._know_machine()
                 self.look()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), LOOK)
@@ -103,16 +105,42 @@ class Daemon:
             if self._cells is not None:
                 self._cells.close()
 
-    def _on_demand(self) -> Cells | None:
-        """None where the node does not say so, or has no tool that moves memory: then shares stay where they are."""
+    def _know_machine(self) -> None:
+        """Read the file of the node, which may come and grow while the daemon runs.
+
+        Without it, or without a tool that moves memory, shares stay where they are.
+        """
         try:
             machine = residents.read(self._root)
-            if machine is None:
-                return None
-            return Cells(residents.Residents(machine, CudaCheckpoint()), self._placed, self._lost)
+            if machine is None or machine == self._machine:
+                return
+            if self._cells is None:
+                made = residents.Residents(machine, CudaCheckpoint(self._tool))
+                self._cells = Cells(made, self._placed, self._lost)
+            else:
+                self._cells.grow(machine)
+            self._machine = machine
+            self._wrong.pop(residents.NODE, None)
+            log.info("node_known", gpus=sorted(machine.gpus), host_memory=machine.host_memory)
         except (NotDone, ValueError) as error:
-            log.warning("nothing_on_demand", error=str(error))
-            return None
+            if self._wrong.get(residents.NODE) != str(error):
+                log.warning("nothing_on_demand", error=str(error))
+            self._wrong[residents.NODE] = str(error)
+
+    def on_gpus(self) -> list[exporting.OnGpu]:
+        """Where the memory of each notebook on demand is, by the number that Weft has for the GPU."""
+        found = []
+        for name, folder in self._folders.items():
+            if self._cells is None or self._machine is None or not folder.placed.on_demand:
+                continue
+            try:
+                gpu = self._cells.where(name)
+            except KeyError:  # no cell of it has run yet
+                gpu = folder.gpu
+            number = exporting.IN_HOST_MEMORY if gpu is None else self._machine.numbers.get(gpu)
+            if number is not None:
+                found.append(exporting.OnGpu(name, folder.placed.pod, number))
+        return found
 
     def look(self) -> None:
         """Follow the folders, and take off what dead processes had."""
@@ -173,7 +201,7 @@ class Daemon:
     def _open(self, name: str, path: Path, placed: shares.Placed) -> None:
         mounted = path / shares.MOUNTED
         mounted.mkdir(exist_ok=True)
-        page = Page(mounted, placed.share)
+        page = Page(mounted, placed.share, on_demand=placed.on_demand and self._cells is not None)
         (mounted / SOCKET).unlink(missing_ok=True)
         try:
             listener = _listener(mounted)

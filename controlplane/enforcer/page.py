@@ -15,7 +15,7 @@ from gpushare.gpu import Share
 NAME = "page"
 MAGIC, VERSION, SLOTS = 0x74667765, 1, 256  # SLOTS: processes of a share at once
 MIB = 1 << 20
-_HEAD = struct.Struct("<IIQIIQ")  # magic, version, limit in bytes, guarantee, most in milli-GPU, unused
+_HEAD = struct.Struct("<IIQIIQ")  # magic, version, limit in bytes, guarantee, most in milli-GPU, 1: it is on demand
 _SLOT = struct.Struct("<QQQII")  # bytes now, at most, times refused, mode, process in its own namespace
 LENGTH = _HEAD.size + SLOTS * _SLOT.size
 LOCKS = 1 << 20  # byte of the lock under which sums are made; a slot's own follow it
@@ -37,9 +37,9 @@ class Slot:
 class Page:
     """One, open. Close it after use. It is read and written, not mapped: a container may cut the file short."""
 
-    def __init__(self, folder: Path, share: Share) -> None:
+    def __init__(self, folder: Path, share: Share, *, on_demand: bool = False) -> None:
         """Make it, or go on with the one that is there. Raises OSError."""
-        self._file = _opened(folder / NAME)
+        self._file, self._on_demand = _opened(folder / NAME), on_demand
         self.set(share)
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class Page:
 
     def set(self, share: Share) -> None:
         """What may be had from now on. What is had already stays, also above it."""
-        head = _HEAD.pack(MAGIC, VERSION, share.memory * MIB, share.guarantee, share.limit, 0)
+        head = _HEAD.pack(MAGIC, VERSION, share.memory * MIB, share.guarantee, share.limit, self._on_demand)
         os.pwrite(self._file, head, 0)
 
     def slots(self) -> tuple[Slot, ...]:

@@ -8,7 +8,7 @@ that a notebook has is the daemon's (`turns.py`).
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -27,10 +27,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The GPUs of a share pool on a node, by UUID with their MiB, and the host memory that notebooks may book there."""
+    """The GPUs of a share pool on a node, by UUID with their MiB, and the host memory that notebooks may book there.
+
+    numbers: what Weft calls them, where that is known.
+    """
 
     gpus: Mapping[str, int]
     host_memory: int
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def read(root: Path) -> Machine | None:
@@ -39,11 +43,26 @@ def read(root: Path) -> Machine | None:
     try:
         said = json.loads(path.read_text())
         gpus = {str(name): int(memory) for name, memory in said["gpus"].items()}
-        return Machine(gpus, int(said["host_memory"]))
+        numbers = {str(name): int(number) for name, number in said.get("numbers", {}).items()}
+        return Machine(gpus, int(said["host_memory"]), numbers)
     except FileNotFoundError:
         return None
     except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         raise ValueError(f"{path}: {error!r}") from error
+
+
+def write(root: Path, machine: Machine) -> None:
+    """Have the file say so, beside what it says of other GPUs. It is read whole or not at all. Raises ValueError."""
+    before = read(root)
+    if before is not None:
+        gpus, numbers = {**before.gpus, **machine.gpus}, {**before.numbers, **machine.numbers}
+        machine = Machine(gpus, machine.host_memory, numbers)
+    if machine == before:
+        return
+    root.mkdir(parents=True, exist_ok=True)
+    draft = root / f"{NODE}.draft"
+    draft.write_text(json.dumps(asdict(machine)))
+    draft.replace(root / NODE)
 
 
 class Residents:
@@ -71,16 +90,30 @@ class Residents:
         """As it is now."""
         return self._node
 
+    def grow(self, machine: Machine) -> None:
+        """It has more GPUs than it was known to have: those are added. What is known of the others stays."""
+        new = tuple(sorted(machine.gpus.keys() - set(self._names)))
+        gpus = (*self._node.gpus, *(Gpu(machine.gpus[name]) for name in new))
+        self._names, self._node = (*self._names, *new), Node(gpus, machine.host_memory, self._node.offloaded)
+
+    def where(self, name: str) -> str | None:
+        """The GPU that the memory of a notebook is on; None: it is in host memory. May be called from any thread."""
+        index, _ = self._node.find(name)
+        return None if index is None else self._names[index]
+
     def come(self, name: str, memory: int, home: str, pids: Sequence[int], on: Mapping[int, str] = NOWHERE) -> None:
         """A notebook whose processes begin on that GPU. on: those that were moved before; where they are the tool says.
 
-        Raises ValueError where the host memory cannot hold it, or its GPU does not.
+        Where its GPU has no room for it, its processes have nothing there yet: they wait before they allocate. Raises
+        ValueError where the host memory cannot hold it.
         """
         gpu = next((on[pid] for pid in pids if pid in on), home)
         for one in {home, gpu} - set(self._names):
             raise ValueError(f"{name}: {one} is no GPU of this node's share pool")
         node = residency.enter(self._node, Notebook(name, memory, int(self._clock())))
-        if not any(self._state(pid) is State.CHECKPOINTED for pid in pids):
+        device = node.gpus[self._names.index(gpu)]
+        has_room = device.used + memory <= device.memory  # else it begins as if it were in host memory
+        if has_room and not any(self._state(pid) is State.CHECKPOINTED for pid in pids):
             at = int(self._clock())
             node = residency.end(residency.begin(node, name, self._names.index(gpu), at), name, at)
         self._node, self._home[name] = node, home
@@ -160,12 +193,12 @@ class Residents:
     def _bring(self, name: str, index: int | None, start: Start) -> None:
         """To the GPU of its start, from another one or from host memory; a process that began elsewhere as well."""
         new, on = self._names[start.gpu], self._on[name]
-        away = self._using([pid for pid, gpu in on.items() if gpu != new or index is None])
-        if index is not None and away:
+        away = self._using([pid for pid, gpu in on.items() if gpu != new or self._state(pid) is State.CHECKPOINTED])
+        if away:
             try:
                 suspend(self._tool, away, WAIT)
             except NotDone as error:
-                if index != start.gpu:
+                if index is None or index != start.gpu:
                     raise
                 log.warning("process_not_moved", notebook=name, error=str(error))
                 return  # it began on another GPU than its notebook is on, and computes there

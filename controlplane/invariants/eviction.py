@@ -26,13 +26,14 @@ MAX_VICTIMS = 12  # more subsets than 2**12 are not tried
 def s8_legality(state: State, max_left_out: int = MAX_VICTIMS) -> tuple[Violation, ...]:
     """Every victim may be asked by its claimant, and every victim is needed.
 
-    By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota and
-    the victim's team borrows, be it what its own children own. By fair share: the victim's team borrows, keeps its
-    nominal quota, and the victim has run for the longer time that borrowed work is left to its borrower. To move
-    it: it saves checkpoints and is no service. What a service's sleeping replica lent is taken back when that one
-    is not there asleep any more, from a gang that cannot go on without. One that leaves for other places by its own
-    wish had asked for that, and gets them in the shape that it asked for, off the nodes that it named. Every other
-    victim is preemptible and has run for the least time (how often it may be asked is S10's). Needed: with any
+    By priority: a lower one of the same team, for a service at risk any of its trainings. By reclaim: the
+    claimant's team stays within its nominal quota and the victim's team borrows, be it what its own children own.
+    By fair share: the victim's team borrows, keeps its nominal quota, and the victim has run for the longer time
+    that borrowed work is left to its borrower. To move it: it saves checkpoints and is no service. What a service's
+    sleeping replica lent is taken back when that one is not there asleep any more, from a gang that cannot go on
+    without. One that leaves for other places by its own wish had asked for that, and gets them in the shape that it
+    asked for, off the nodes that it named. Every other victim is preemptible and has run for the least time (how
+    often it may be asked is S10's). Needed: with any
     proper subset of the victims out of the way, the scheduler itself, asked about the claimant alone, finds no
     place for it. Tried on all subsets of up to 12 victims, or on those that leave at most `max_left_out` of them
     out; leaving out one is enough wherever room helps monotonously.
@@ -155,16 +156,23 @@ def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReaso
     if victim.started_at is None or world.at - victim.started_at < settings.min_runtime_seconds:
         return f"it has not run for {settings.min_runtime_seconds:g} s yet"
     if reason == EvictReason.PREEMPTED:
-        if victim.team != by.team:
-            return f"it is of team {victim.team}, which only a reclaim may ask"
-        if victim.priority >= by.priority and not _overtook(world, by, victim, settings):
-            return f"its priority {victim.priority} is not below {by.priority}, and it did not overtake it long ago"
-        return ""
+        return _not_below(world, by, victim, settings)
     if reason == EvictReason.CONSOLIDATED:
         return "" if is_movable(victim) else "it saves no checkpoints or is a service, so it may not be moved"
     if reason == EvictReason.FAIR_SHARE:
         return _not_borrowed(world, by, victim, settings)
     return _not_owed(world, by, victim)
+
+
+def _not_below(world: Snapshot, by: Workload, victim: Workload, settings: Settings) -> str:
+    """Why it may not be preempted by that claimant, or nothing."""
+    if victim.team != by.team:
+        return f"it is of team {victim.team}, which only a reclaim may ask"
+    if by.at_risk and victim.kind is Kind.TRAINING:
+        return ""
+    if victim.priority >= by.priority and not _overtook(world, by, victim, settings):
+        return f"its priority {victim.priority} is not below {by.priority}, and it did not overtake it long ago"
+    return ""
 
 
 def _overtook(world: Snapshot, by: Workload, victim: Workload, settings: Settings) -> bool:

@@ -61,7 +61,7 @@ def _backs_off(workload: Workload, at: float) -> bool:
 
 def _class_of(workload: Workload) -> object:
     w = workload
-    standing = (w.team, w.kind, w.priority, w.deadline, w.attained, w.failures, w.preempted_by, w.moving)
+    standing = (w.team, w.kind, w.priority, w.deadline, w.attained, w.failures, w.preempted_by, w.moving, w.at_risk)
     return (*standing, w.preemptible, w.topology, w.ask.models, w.roles)
 
 
@@ -73,6 +73,8 @@ def _component_wise(i: ResourceRequest, j: ResourceRequest) -> bool:
     if (i.share is None) != (j.share is None) or i.labels != j.labels:
         return False
     if i.share and j.share and (i.share.guarantee > j.share.guarantee or i.share.memory > j.share.memory):
+        return False
+    if i.share and j.share and (bool(i.share.on_demand) != bool(j.share.on_demand)):
         return False
     pairs = ((i.gpus, j.gpus), (i.gpu_memory, j.gpu_memory), (i.cpu_milli, j.cpu_milli), (i.memory, j.memory))
     return all(mine <= theirs for mine, theirs in pairs)

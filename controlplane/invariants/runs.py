@@ -225,7 +225,7 @@ def _badly_beside(made: Round) -> Iterator[Violation]:
         if not isinstance(place, Place):
             continue
         placed = world[place.workload]
-        beside = ((worker, *one) for worker in place.workers for one in on.get((worker.node, worker.gpus), ()))
+        beside = ((worker, *one) for worker in place.workers for one in on.get(_where(placed, worker), ()))
         for worker, other, there in beside:
             is_itself = other is placed and there.rank == worker.rank
             why = "" if is_itself else _not_beside(placed, other, allows)
@@ -260,5 +260,11 @@ def _shares_on(workloads: Iterable[Workload]) -> dict[tuple[str, tuple[int, ...]
     for workload in workloads:
         for worker in workload.placement:
             if _ask_of(workload, worker.rank).share:
-                found[worker.node, worker.gpus].append((workload, worker))
+                found[_where(workload, worker)].append((workload, worker))
     return found
+
+
+def _where(workload: Workload, worker: Assignment) -> tuple[str, tuple[int, ...]]:
+    """The device of a share; one on demand comes to each GPU of its node, where no other shares are."""
+    share = _ask_of(workload, worker.rank).share
+    return worker.node, () if share and share.on_demand else worker.gpus

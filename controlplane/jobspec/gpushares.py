@@ -46,7 +46,9 @@ SHARE_OF_SERVICE = Record(
 )
 
 
-def share_of(values: Mapping[str, Any]) -> Share:
-    """The share that a job file's values ask for; one of a role's has no labels."""
+def share_of(values: Mapping[str, Any], *, on_demand: bool = False) -> Share:
+    """The share that a job file's values ask for; one of a role's has no labels, nor has one on demand."""
+    if on_demand:
+        return Share(values["guarantee"], values["limit"] or values["guarantee"], 0, on_demand=values["memory"])
     labels = Labels(*(values.get(label.name) or "" for label in SHARE_LABELS))
     return Share(values["guarantee"], values["limit"] or values["guarantee"], values["memory"], labels)

@@ -217,6 +217,14 @@ CHECKPOINT = Record(
         Field("grace", _duration("60s", most=("1h", 3600.0)), "How long it may take to save and leave.", "30s"),
     )
 )
+EXAMPLES = Whole(1, 1_000_000_000)
+BATCH = Record(
+    (
+        Field("size", EXAMPLES, "Examples of all workers in a step; in WEFT_BATCH_SIZE of its pods.", REQUIRED),
+        Field("min", EXAMPLES, "The least that Weft may give it; size if absent."),
+        Field("max", EXAMPLES, "The most that Weft may give it; size if absent."),
+    )
+)
 IDLE = Record((Field("park_after", _duration("30m", ("1m", 60.0)), "Idle for so long, it is parked."),))
 P95_LATENCY = _duration("200ms", ("1ms", 0.001), ("1h", 3600.0))
 P95_FIRST_TOKEN = _duration("500ms", ("1ms", 0.001), ("1h", 3600.0))
@@ -305,6 +313,7 @@ BODY = (
         "Workloads of the team that must be met first: names, or {name: prepare, when: ended}.",
     ),
     Field("labels", Pairs(Text(63, LABEL_TEXT, LABEL_FIX), Text(63, LABEL_TEXT, LABEL_FIX), 50), "Free labels."),
+    Field("cell", Text(20, LABEL, LABEL_RULE), "The cell that decides for it; the best one if absent."),
 )
 EXPECTED = Field("expected_duration", _duration("6h"), "A hint: running time in total.")
 PORTS = Field("ports", Items(PORT, 20, is_unique=True), "Ports it listens on.")
@@ -327,6 +336,7 @@ OWN = {
         ),
         Field("retries", Whole(0, 100), "How often it is tried again after a failure.", 0),
         PORTS,
+        Field("batch", BATCH, "Its batch, and between what sizes Weft may choose, such as {size: 256, max: 2048}."),
         Field(
             "framework",
             Choice(("pytorch", "tensorflow")),
@@ -336,6 +346,7 @@ OWN = {
     Kind.NOTEBOOK: (
         Field("image", IMAGE_FIELD, "Container image.", NOTEBOOK_IMAGE),
         Field("idle", IDLE, "What happens when it is not used."),
+        Field("on_demand", Flag(), "It has a GPU only while a cell runs, and books as much memory of its node."),
         EXPECTED,
         PORTS,
     ),

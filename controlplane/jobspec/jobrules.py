@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from controlplane.jobspec import objective, profile, scaling
+from controlplane.jobspec import batch, objective, profile, scaling
 from controlplane.jobspec.gpushares import SHARE_LABELS
 from controlplane.jobspec.shapes import BAD, Faults
 from gpushare.gpu import WHOLE
@@ -18,6 +18,7 @@ def check(values: Mapping[str, Any], faults: Faults) -> None:
     for rule in (
         _resources,
         _labels,
+        _on_demand,
         _gang,
         _roles,
         _topology,
@@ -34,6 +35,7 @@ def check(values: Mapping[str, Any], faults: Faults) -> None:
     objective.check(values, faults)
     profile.check(values, faults)
     scaling.check(values, faults)
+    batch.check(values, faults)
 
 
 def _resources(values: Mapping[str, Any], faults: Faults) -> None:
@@ -71,6 +73,20 @@ def _labels(values: Mapping[str, Any], faults: Faults) -> None:
     if "affinity" in given and spread not in (None, BAD, scaling.PACK):
         what = f"{at}.affinity puts all replicas on one GPU, but replicas.spread is {spread}."
         faults.add(f"{at}.affinity", f"{what} Remove one of the two.")
+
+
+def _on_demand(values: Mapping[str, Any], faults: Faults) -> None:
+    """What has a GPU only while a cell runs asks for a share, and lies beside nothing in particular."""
+    asked = values["resources"]
+    if values.get("on_demand") is not True or asked is BAD or (share := asked["gpu_share"]) is BAD:
+        return
+    if share is None:
+        text = "on_demand is given, but no share of a GPU is asked for. Write resources: {gpu_share: ..}, or remove it."
+        faults.add("on_demand", text)
+        return
+    for name in (one.name for one in SHARE_LABELS if share.get(one.name) not in (None, BAD)):
+        at = f"resources.gpu_share.{name}"
+        faults.add(at, f"{at} is given, but with on_demand it goes to any GPU of its node. Remove one of the two.")
 
 
 def _whole(name: str) -> str:

@@ -8,11 +8,14 @@ from scheduler.model.workload import MAIN_ROLE, ResourceRequest, Role
 
 
 def ask_values(ask: ResourceRequest) -> tuple[Any, ...]:
-    """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB, labels].
+    """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB, labels]; one
+    on demand [guarantee, limit, 0, "", MiB].
 
     Then what its team demands of what holds a share, if it does.
     """
-    labels = (labels_text(ask.labels),) if ask.labels else ()
+    labels: tuple[Any, ...] = (labels_text(ask.labels),) if ask.labels else ()
+    if ask.share and ask.share.on_demand:
+        labels = ("", ask.share.on_demand)
     share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory, *labels)
     demands = (ask.demands,) if ask.demands else ()
     return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models, *demands)
@@ -22,7 +25,7 @@ def ask_of(values: Any) -> ResourceRequest:
     """The ask that `ask_values` wrote."""
     devices, share, gpu_memory, cpu_milli, memory, models, *demands = values
     held = tuple(demands[0]) if demands else ()
-    part = Share(*share[:3], *map(labels_of, share[3:])) if share else None
+    part = Share(*share[:3], *map(labels_of, share[3:4]), *share[4:]) if share else None
     return ResourceRequest(devices, part, gpu_memory, cpu_milli, memory, tuple(models), held)
 
 
@@ -34,6 +37,15 @@ def labels_text(labels: Labels) -> str:
 def labels_of(text: str) -> Labels:
     """The labels that `labels_text` wrote."""
     return Labels(*text.split(",")) if text else NO_LABELS
+
+
+def share_of_row(guarantee: int, limit: int, memory: int, labels: str = "", *, on_demand: bool = False) -> Share | None:
+    """The share that the columns of a workload's row say; None: it has none. memory: MiB that it may have on a GPU."""
+    if not guarantee:
+        return None
+    if on_demand:
+        return Share(guarantee, limit, 0, on_demand=memory)
+    return Share(guarantee, limit, memory, labels_of(labels))
 
 
 def roles_values(roles: Iterable[Role]) -> list[list[Any]]:

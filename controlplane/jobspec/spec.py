@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from autoscaler.profile import Profile
+from controlplane.jobspec import batch as batches
 from controlplane.jobspec import counts, gpushares, jobfile, jobrules, quantities
 from controlplane.jobspec import objective as objectives
 from controlplane.jobspec import profile as profiles
@@ -135,12 +136,15 @@ class Spec:
     spread: str = ""  # of a service: over what its replicas are spread; empty: they are packed
     asynchronous: bool = False  # of a training: no worker waits in a step for the slowest one
     offloads: bool = False  # the weights of those may wait in the memory of their nodes
+    on_demand: bool = False  # of a notebook: it has a GPU only while a cell runs
     is_native: bool = False  # a service that Kubernetes' own autoscaler scales
     max_limit: int = 0  # of a service on shares, milli-GPU: up to what its replicas' limit is raised; 0: it is not
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
     profile: Profile | None = None  # what a service says of its requests
+    batch: batches.Batch | None = None  # of a training
+    cell: str | None = None  # the part of a cluster with cells that it is to be in
 
     @property
     def first(self) -> int:
@@ -178,8 +182,10 @@ class Spec:
             "objective": self.objective and self.objective.normalised(),
             **({"gateway": asdict(self.gateway)} if self.gateway else {}),
             **({"profile": profiles.normalised(self.profile)} if self.profile else {}),
+            **({"batch": batches.normalised(self.batch)} if self.batch else {}),
             **({"standby": self.standby} if self.standby else {}),
             **({"offloads": True} if self.offloads else {}),
+            **({"on_demand": True} if self.on_demand else {}),
             **({} if self.idle_after is None else {"scale_to_zero_after_seconds": self.idle_after}),
         }
 
@@ -190,7 +196,7 @@ def _normalised(ask: ResourceRequest, shared_memory: int, max_limit: int = 0) ->
     return {
         "gpus": ask.gpus,
         "gpu_share": share
-        and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory, **raised},
+        and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.most_memory, **raised},
         "gpu_milli": ask.milli,
         "gpu_memory_mib": ask.gpu_memory,
         "cpu_milli": ask.cpu_milli,
@@ -337,7 +343,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         image=values["image"],
         priority_class=values["priority_class"] or "",
         workers=counts.workers(kind, values),
-        resources=_ask(values["resources"]),
+        resources=_ask(values["resources"], on_demand=bool(values.get("on_demand"))),
         roles=tuple(Role(r["name"], _ask(r["resources"]), r["count"]) for r in values.get("roles") or ()),
         topology=_levels(values["topology"]),
         env=values["env"] or {},
@@ -356,6 +362,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         idle=Idle(idle["park_after"]) if idle else Idle(),
         objective=objectives.of_values(values.get("objective")),
         profile=profiles.of_values(values.get("profile")),
+        batch=batches.of_values(values.get("batch")),
         health=values.get("health") or "",
         rollout=_rollout(rollout),
         gateway=(g := values.get("gateway")) and Gateway(g["slots"], g["late_after"], g["waiting"]),
@@ -364,23 +371,26 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         spread=counts.spread(kind, values),
         asynchronous=counts.asynchronous(kind, values),
         offloads=values.get("standby_memory") == HOST,
+        on_demand=bool(values.get("on_demand")),
         is_native=is_native(values),
         max_limit=(values["resources"]["gpu_share"] or {}).get("max_limit") or 0,
         labels=values["labels"] or {},
+        cell=values["cell"],
         simulated=simulated,
         text=text,
         **lists,
     )
 
 
-def _ask(asked: Mapping[str, Any]) -> ResourceRequest:
-    share = asked["gpu_share"]
+def _ask(asked: Mapping[str, Any], *, on_demand: bool = False) -> ResourceRequest:
+    """What one member asks. On demand its memory has room for what it has on a GPU: the copy is the process's own."""
+    share = asked["gpu_share"] and gpushares.share_of(asked["gpu_share"], on_demand=on_demand)
     return ResourceRequest(
         gpus=asked["gpus"] or 0,
-        share=share and gpushares.share_of(share),
+        share=share,
         gpu_memory=asked["gpu_memory"] or 0,
         cpu_milli=asked["cpu"],
-        memory=asked["memory"],
+        memory=asked["memory"] + (share.on_demand if share else 0),
         models=asked["gpu_model"] or (),
     )
 

@@ -9,7 +9,7 @@ from controlplane.lifecycle.state import Seat
 REFUSED_BY_NODE = frozenset(
     {
         "OutOfCpu", "OutOfGpu", "OutOfGpuMemory", "OutOfMemory", "OutOfPods", "OutOfStorage",
-        "NodeAffinity", "TopologyAffinityError", "UnexpectedAdmissionError",
+        "NodeAffinity", "TopologyAffinityError", "UnexpectedAdmissionError", "ShareNotServed",
     }
 )  # fmt: skip
 # Ends that are the machines' fault or our own doing: the job runs again, and its retries are not used up. What fails

@@ -65,14 +65,22 @@ def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
     code = end.pod.exit_code
     role, number = row.role_of(end.seat.rank)
     what = f"{role.capitalize()} {number} on {end.seat.node} ended: {end.why}" + (f", exit code {code}" if code else "")
+    what += f" ({end.pod.message})" if end.pod.message else ""
     if end is refused:
         changes.change(row, not_before=changes.at + REFUSED_SECONDS)
-        what = f"Node {end.seat.node} did not start {role} {number}: {end.why}"
+        what = f"Node {end.seat.node} did not start {role} {number}: {end.why}" + (
+            f" ({end.pod.message})" if end.pod.message else ""
+        )
         again = f"It is tried again in {REFUSED_SECONDS:.0f} s; this does not count as a failure."
         stop_attempt(changes, row, REQUEUE, end.why, f"{what}. {again}")
         return
     if counted is None:
         stop_attempt(changes, row, REQUEUE, end.why, f"{what}. It runs again; this does not count as a failure.")
+        return
+    if row.batch_before and row.batch_before != row.batch:
+        again = f"It had a batch of {row.batch} on trial and runs again with {row.batch_before}; this does not count."
+        changes.change(row, batch=row.batch_before, batch_before=None)
+        stop_attempt(changes, row, REQUEUE, end.why, f"{what}. {again}")
         return
     failures = row.failures + 1
     if failures > row.retries:

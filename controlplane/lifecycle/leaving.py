@@ -22,6 +22,9 @@ def leave(changes: Changes, row: State, ends: Sequence[End]) -> None:
         kind = "Moved" if row.moving and row.goes_to else ""  # by its own wish: no other workload preempted it
         if row.moving and row.role_counts:  # its members are gone, so from now on its roles have other ones
             changes.change(row, roles=recounted(row.roles, row.role_counts))
+        if row.moving and row.batch_wanted:
+            before = None if row.batch_before == row.batch_wanted else row.batch_before
+            changes.change(row, batch=row.batch_wanted, batch_before=before)
         changes.move(row, Phase.PREEMPTED, kind=kind, reason=reason, message=message)
         requeue(changes, row, reason, message)
     elif row.phase == Phase.SUSPENDING:

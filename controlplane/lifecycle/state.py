@@ -70,6 +70,9 @@ class State:
     goes_to: list[int] | None  # a running training asks to run with so many workers on each node, most first
     off: list[str] | None  # and on none of these nodes
     role_counts: list[int] | None  # and with so many members of each of its roles; empty: as now
+    batch: int | None  # examples in a step that a training's program is told; None: its job file names none
+    batch_wanted: int | None  # with goes_to: with how many it is to start again; None: as now
+    batch_before: int | None  # what it has again if an attempt with the batch on trial fails; None: none is
     seen: int = field(default=0, kw_only=True)  # the version when it was read
     changed: set[str] = field(default_factory=set, kw_only=True)
 

@@ -1,6 +1,7 @@
 """Add up what was used, and note how teams and services stand."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from django.conf import settings
 
@@ -10,12 +11,12 @@ from controlplane.domain.retention import SAMPLES
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.queries.reports import standings
+from controlplane.queries.reports import sla, standings
 from controlplane.queries.tenancy import shares
 from controlplane.security import sessions
 from controlplane.services.accounts import logins
 from controlplane.services.audit import retention
-from controlplane.services.scheduling import clusters
+from controlplane.services.scheduling import clusters, risk
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import servicedays, usage
 from controlplane.services.training import diagnoses, experiments, lending, planning, slownodes
@@ -33,16 +34,19 @@ def run_once(wiring: Wiring) -> Report:
 
 def _account(wiring: Wiring, lease: HeldLease) -> int:
     to = clusters.seen().now  # not the cluster's clock: a pod may have ended since, and what is billed stays billed
-    services = wiring.metrics.services(usage.serving())
+    promises = usage.serving()
+    services = wiring.metrics.services(promises)
     uses = samples.numbered(wiring.metrics.gpus())
     clusters.measure(uses)
     notebooks = idle.watched()
     asked = dict.fromkeys([*(str(notebook.uid) for notebook in notebooks), *samples.sharers()])
     pods = wiring.metrics.pods(list(asked))
     own = {pod_name(pod.workload, pod.attempt, pod.rank): pod.own_duty for pod in pods if pod.own_duty is not None}
+    places = {pod_name(pod.workload, pod.attempt, pod.rank): pod.on_gpu for pod in pods if pod.on_gpu is not None}
     checkpoints.note(found=wiring.metrics.checkpoints(checkpoints.watched()), lease=lease)
     hours = {row.pk: row.used_hours for row in shares.budgets(to)}
-    count = usage.account(to=to, lease=lease, uses=uses, services=services, budget_hours=hours, own=own)
+    count = usage.account(to=to, lease=lease, uses=uses, services=services, budget_hours=hours, own=own, places=places)
+    risk.note(standings=sla.standings(to, [UUID(uid) for uid in promises]), lease=lease)
     idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
     _note_steps(wiring, to, uses, lease)
     if to - wiring.kept.get("days_noted_at", -NOTE_SECONDS) >= NOTE_SECONDS and not _note_days(to, lease):

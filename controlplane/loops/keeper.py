@@ -4,19 +4,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from django.conf import settings
 from django.db import transaction
 
 from controlplane.domain.cycle import Difference, Frame, demand_text, digest_text, row_hash, workload_text
+from controlplane.queries.cells.narrowed import held_by_others, narrowed
 from controlplane.queries.scheduling.demand import asked_of_late
 from controlplane.queries.scheduling.snapshot import frame, observed_at, workloads_of
 from controlplane.queries.tenancy import shares
 from controlplane.services.scheduling import changes
+from scheduler.model.cell import CellView
 from scheduler.model.decision import Decision
 from scheduler.model.demand import Demand
 from scheduler.model.partial_cycle import DirtySet, dirty_after
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Workload
 from scheduler.placement.forecast import next_count
+from scheduler.state import recount
 from scheduler.state.memo import Memo
 
 # Of the cluster's clock, between two looks at recent usage and budgets, and at what ended work teaches. That is a
@@ -50,11 +54,16 @@ class SnapshotKeeper:
     """The snapshot of one holder of the schedule lease, kept between rounds as long as the epoch lasts.
 
     `take` reads again what Change rows name and deletes them, in one transaction fenced by the lease: if that fails,
-    nothing is lost. A new epoch starts from scratch, since others may have consumed Change rows meanwhile.
+    nothing is lost. A new epoch starts from scratch, since others may have consumed Change rows meanwhile; so do other
+    cells. With a view, the snapshot is that of one cell.
     """
 
-    def __init__(self) -> None:
-        self.memo = Memo()  # what rounds on these snapshots leave for the next ones
+    def __init__(self, view: CellView | None = None) -> None:
+        self.view = view
+        self.cell = None if view is None else view.cell
+        self._held = frozenset[str]()  # its nodes that work of other cells still holds
+        self.memo = Memo.of_one_loop()  # what rounds on these snapshots leave for the next ones
+        self._rounds = 0
         self._epoch: int | None = None
         self._snapshot = Snapshot.build(0.0, (), (), (), ())
         self._hashes: dict[str, int] = {}
@@ -71,18 +80,24 @@ class SnapshotKeeper:
         """The snapshot as of now. Raises what `lease.check` raises."""
         if self._epoch != lease.epoch:
             return self._base(lease, at)
-        if not changes.are_there():  # nothing to write; whatever is decided on this is fenced when it commits
+        is_given_back = self._is_given_back()
+        if not (
+            is_given_back or changes.are_there(self.cell)
+        ):  # nothing to write; whatever is decided on this is fenced when it commits
             at = self._snapshot.at if at is None else at
             self._snapshot = self._snapshot.replace(at=at)
             followed, self._followed = self._followed, {}
             return Taken(self._snapshot, Difference(at, followed), False, digest_text(self._sum), DirtySet())
         with transaction.atomic():
             lease.check()
-            hints = changes.hints()
+            hints = changes.hints(self.cell)
             uids = {uid for _, uid in hints if uid is not None}
-            changed = workloads_of(uids) if uids else []
+            changed = workloads_of(uids, cell=self.cell) if uids else []
             at = observed_at() if at is None else at
-            newer = self._newer_frame(at, is_hinted=any(uid is None for _, uid in hints))
+            is_hinted = any(uid is None for _, uid in hints) or is_given_back
+            newer = self._newer_frame(at, is_hinted=is_hinted)
+            if self.cell is not None:
+                changes.pass_on(uids, self.cell)
             changes.forget(hints)
         return self._next(at, changed, {str(uid) for uid in uids}, newer)
 
@@ -98,16 +113,33 @@ class SnapshotKeeper:
         texts = self._exchange([self._snapshot.workloads[uid] for uid in named if uid in self._snapshot.workloads])
         self._followed |= texts
 
+    def check_now_and_then(self) -> None:
+        """After a round, one of so many times: compare what was handed on to it with a recount.
+
+        Raises LedgerDiffersError; as whatever breaks a round off, that has the next one begin from scratch.
+        """
+        self._rounds += 1
+        if self._rounds % settings.LEDGER_CHECK_EVERY == 0:
+            recount.check(self.memo.ledgers)
+
     def _newer_frame(self, at: float, *, is_hinted: bool) -> Frame | None:
         """The frame if it is time to look, or if nodes, teams or quotas are hinted at; of it what may have changed."""
         now = self._snapshot
         is_old = not self._framed_at <= at < self._framed_at + FRAME_SECONDS
         may_learn = not now.history.runs or not self._learnt_at <= at < self._learnt_at + LEARN_SECONDS
-        if is_hinted or (is_old and may_learn):
-            return frame(None if is_old and may_learn else now.history)
+        if is_hinted or (is_old and (may_learn or self.view)):
+            return self._narrowed(frame(None if is_old and may_learn else now.history))
         if is_old:
             return Frame(now.inventory.nodes, now.teams, now.quotas, shares.decayed(), shares.used_up(), now.history)
         return None
+
+    def _is_given_back(self) -> bool:
+        """Whether work of another cell has left a node of this one."""
+        return bool(self._held) and self.cell is not None and held_by_others(self.cell, self._held) != self._held
+
+    def _narrowed(self, whole: Frame) -> Frame:
+        seen, self._held = narrowed(whole, self.view)
+        return seen
 
     def _exchange(self, changed: Iterable[Workload]) -> dict[str, str]:
         """Put these workloads' texts in the place of the ones before, in the digest too."""
@@ -125,9 +157,11 @@ class SnapshotKeeper:
         self._followed = {}
         with transaction.atomic():
             lease.check()
-            hints = changes.hints()
-            made = frame()
-            workloads = workloads_of(None)
+            hints = changes.hints(self.cell)
+            made = self._narrowed(frame())
+            workloads = workloads_of(None, cell=self.cell)
+            if self.cell is not None:
+                changes.pass_on({uid for _, uid in hints if uid is not None}, self.cell)
             changes.forget(hints)
             at = observed_at() if at is None else at
             self._snapshot = made.snapshot(at, workloads)
@@ -146,7 +180,7 @@ class SnapshotKeeper:
 
     def _count_demand(self) -> str:
         """Count again what was asked for of late; the text."""
-        demand, last = asked_of_late(self._snapshot)
+        demand, last = asked_of_late(self._snapshot, self.cell)
         self._snapshot = replace(self._snapshot, demand=demand)
         self._count_at = next_count(last)
         self._demand = demand_text(demand)

@@ -48,6 +48,11 @@ class Lease:
         if held is not None:
             leases.renew(lease=held, ttl=self.ttl)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it was ours when it was asked for last."""
+        return self._held is not None
+
     def lost(self) -> None:
         """Forget it: a check said that it is another's."""
         self._held = None
@@ -63,6 +68,12 @@ def of(wiring: Wiring, name: str) -> Lease:
     """This process's lease of a loop."""
     lease: Lease = wiring.kept.setdefault(f"lease:{name}", Lease(name, wiring.holder))
     return lease
+
+
+def held_for(wiring: Wiring, loop: str) -> list[Lease]:
+    """The leases that this process has for a loop: its own, and those of the cells that it decides for."""
+    kept = list(wiring.kept.items())
+    return [one for key, one in kept if key == f"lease:{loop}" or key.startswith(f"lease:{loop}/")]
 
 
 def release_all(wiring: Wiring) -> None:

@@ -10,6 +10,7 @@ from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
+from controlplane.queries.cells import views
 from controlplane.queries.scheduling import snapshot
 from controlplane.services.scheduling import forecasts, policy
 from controlplane.services.scheduling.forecasts import Forecast
@@ -34,10 +35,12 @@ def _predict_starts(wiring: Wiring, lease: HeldLease) -> int:
         return 0
     started = time.monotonic()
     try:
-        world = snapshot.full()
         settings, _ = policy.current()
-        waits = predicted_waits(world, settings.scheduling, world.history)
-        found = {uid: _forecast(one, world.at, world.history) for uid, one in waits.items()}
+        found: dict[str, Forecast] = {}
+        for view in views.every():
+            world = snapshot.full(view=view)
+            waits = predicted_waits(world, settings.scheduling, world.history)
+            found |= {uid: _forecast(one, world.at, world.history) for uid, one in waits.items()}
         forecasts.record(found=found, at=world.at, lease=lease)
     finally:
         pace.spend(time.monotonic() - started)  # one that fails is not tried more often

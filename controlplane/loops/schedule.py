@@ -4,15 +4,22 @@ import time
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from django.conf import settings as configured
+
 from controlplane.domain.cycle import Difference
-from controlplane.loops import rounds
+from controlplane.domain.deciders import SCHEDULE, decider_of
+from controlplane.loops import deciding, rounds
 from controlplane.loops.keeper import SnapshotKeeper, Taken
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.runtime import wake
-from controlplane.services.scheduling import cycles, decisions, policy
+from controlplane.services.scheduling import cycles, decisions, inforce, roundviews
 from controlplane.services.scheduling.cycles import CycleInput
+from controlplane.services.scheduling.inforce import InForce
 from controlplane.services.scheduling.leases import HeldLease
+from scheduler.cells.route import shown
+from scheduler.explain.roundview import Note
+from scheduler.model.cell import Cell, CellView, names
 from scheduler.model.decision import Decision, Evict, Offload, Place, Shrink, Wait
 from scheduler.model.partial_cycle import DirtySet, PartialCycle, Starts
 from scheduler.model.settings import Settings
@@ -124,25 +131,69 @@ class FullCycleTimer:
 
 
 def run_once(wiring: Wiring) -> Report:
-    """One round of the schedule loop."""
-    return rounds.run("schedule", wiring, _schedule)
+    """One round of the schedule loop: of each cell that this process decides for, one after the other."""
+    number = wiring.kept.setdefault("cells_number", 0)
+    report = _turn(wiring)
+    if report.is_standby:  # a process that decides nothing is told by no round that there are other cells now
+        _follow(wiring, inforce.now())
+    return report if wiring.kept["cells_number"] == number else _turn(wiring)
 
 
-def _schedule(wiring: Wiring, lease: HeldLease) -> int:
+def _turn(wiring: Wiring) -> Report:
+    known: tuple[Cell, ...] = wiring.kept.get("cells", ())
+    if not known:
+        return rounds.run(SCHEDULE, wiring, lambda wired, lease: _schedule(wired, lease, None))
+    chosen: tuple[str, ...] = configured.CELLS
+    mine = [cell for cell in names(known) if not chosen or shown(cell) in chosen]
+    report = deciding.of_each(wiring, mine, lambda cell: _run(wiring, CellView(cell, known)))
+    deciding.divide_when_due(wiring)
+    return report
+
+
+def _run(wiring: Wiring, view: CellView) -> Report:
+    return rounds.run(decider_of(view.cell), wiring, lambda wired, lease: _schedule(wired, lease, view))
+
+
+def _follow(wiring: Wiring, now: InForce) -> bool:
+    """Go by the cells in force; tell whether they are others, for which all begins from scratch."""
+    kept = wiring.kept
+    if kept["cells_number"] == now.cells_number:
+        return False
+    for key in [key for key in kept if key.partition(":")[0] in ("keeper", "journal", "timer")]:
+        del kept[key]
+    kept.update(cells_number=now.cells_number, cells=now.cells)
+    return True
+
+
+def _schedule(wiring: Wiring, lease: HeldLease, view: CellView | None) -> int:
+    policy = inforce.now()
+    by = () if view is None else view.cells
+    if _follow(wiring, policy) or by != policy.cells:  # the latter: a cell before it in this turn has followed
+        return 0
     # Taken out and put back: a round that breaks off anywhere leaves nothing half followed behind.
-    keeper: SnapshotKeeper = wiring.kept.pop("keeper", None) or SnapshotKeeper()
-    journal: Journal = wiring.kept.pop("journal", None) or Journal()
-    timer: FullCycleTimer = wiring.kept.pop("timer", None) or FullCycleTimer(
+    of = "" if view is None else f":{view.cell}"
+    keeper: SnapshotKeeper = wiring.kept.pop(f"keeper{of}", None) or SnapshotKeeper(view)
+    journal: Journal = wiring.kept.pop(f"journal{of}", None) or Journal()
+    timer: FullCycleTimer = wiring.kept.pop(f"timer{of}", None) or FullCycleTimer(
         wiring.full_cycle_seconds, wiring.news_first
     )
-    applied = _round(wiring, lease, keeper, journal, timer)
-    wiring.kept.update(keeper=keeper, journal=journal, timer=timer)
+    fenced = replace(lease, cells_number=policy.cells_number)
+    applied = _round(wiring, fenced, policy, keeper, journal, timer)
+    keeper.check_now_and_then()
+    wiring.kept.update({f"keeper{of}": keeper, f"journal{of}": journal, f"timer{of}": timer})
     return applied
 
 
-def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal, timer: FullCycleTimer) -> int:
+def _round(
+    wiring: Wiring,
+    lease: HeldLease,
+    policy: InForce,
+    keeper: SnapshotKeeper,
+    journal: Journal,
+    timer: FullCycleTimer,
+) -> int:
     started = time.monotonic()
-    settings, version = policy.current()
+    settings, version = policy.policy, policy.version
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
     scope = timer.scope(journal.dirty, taken.snapshot.at, settings.scheduling, version)
@@ -150,18 +201,20 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
         journal.settle()
         return 0
     if timer.is_owed:
-        wake.bells["schedule"].set()
-    snapshot = replace(taken.snapshot, scope=scope)
-    decided, starts = decide_round(snapshot, settings.scheduling, keeper.memo)
+        wake.bells[SCHEDULE].set()
+    snapshot, note = replace(taken.snapshot, scope=scope), Note()
+    decided, starts = decide_round(snapshot, settings.scheduling, keeper.memo, note)
     journal.dirty = DirtySet()
     if scope is None:
         timer.tried_all(snapshot.at, starts, version)
+    view = roundviews.packed(note.view, every=timer.every)
     if not decided:
+        roundviews.keep_alone(view, lease=lease)
         journal.settle()
         return 0
     packed, is_base = journal.input(keeper, snapshot)
     cycle = CycleInput(
-        loop="schedule",
+        loop=SCHEDULE,
         at=snapshot.at,
         took_ms=round((time.monotonic() - started) * 1000, 3),
         policy=version,
@@ -170,8 +223,9 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
         input=packed,
         decisions=[record(decision) for decision in decided],
         counts=count(decided),
+        cell=keeper.cell or "",
     )
-    committed = decisions.commit(decided, lease=lease, cycle=cycle, is_followed=True)
+    committed = decisions.commit(decided, lease=lease, cycle=cycle, is_followed=True, view=view)
     journal.stored(committed.cycle, is_base, keeper, snapshot)
     keeper.follow(committed.applied)
     if journal.is_behind:
@@ -180,7 +234,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     if is_full or committed.stale or any(isinstance(decision, Evict | Shrink) for decision in decided):
         timer.unsettled()
     if is_full:
-        wake.bells["schedule"].set()  # there may be more: come again at once instead of after a period
+        wake.bells[SCHEDULE].set()  # there may be more: come again at once instead of after a period
     return len(committed.applied)
 
 

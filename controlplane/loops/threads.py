@@ -7,7 +7,7 @@ renewed meanwhile, up to a limit: a process that hangs loses it, and the process
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import close_old_connections, connection
 
 from controlplane.cluster.port import Cluster
+from controlplane.domain.deciders import SCHEDULE
 from controlplane.kubeobjects.port import Objects
 from controlplane.loops import (
     account,
@@ -37,6 +38,7 @@ from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.runtime import tuning, wake
 from controlplane.services.scheduling import heartbeats
+from scheduler.policies.warm import warm
 
 # Seconds; hints come between. Where queues in front of services tell what waits, they are asked each second.
 SCALE_SECONDS = 1 if settings.ACTIVATORS else 15
@@ -119,6 +121,7 @@ class LoopThread:
         self._heard: Cluster | Objects | None = None  # whose news ring the bell
         self._thread = threading.Thread(target=self._run, name=f"loop-{name}", daemon=True)
         self._renewal: threading.Thread | None = None
+        self._wired: Wiring | None = None
 
     def start(self) -> None:
         """Start turning."""
@@ -157,13 +160,19 @@ class LoopThread:
         if self.lease is None or began is None or self.is_renewing:
             return
         if YOUNG * self.lease.ttl <= time.monotonic() - began <= LONGEST_ROUND_SECONDS:
-            self._renewal = threading.Thread(target=self._renew, args=(self.lease,), name=f"renew-{self.name}")
+            held = [self.lease, *(one for one in self._leases() if one is not self.lease)]
+            self._renewal = threading.Thread(target=self._renew, args=(held,), name=f"renew-{self.name}")
             self._renewal.daemon = True  # one that hangs does not keep the process
             self._renewal.start()
 
-    def _renew(self, lease: leases.Lease) -> None:
+    def _leases(self) -> list[leases.Lease]:
+        """All that it holds: a round of one cell may take long while those of others wait for theirs."""
+        return [] if self._wired is None else leases.held_for(self._wired, self.name)
+
+    def _renew(self, held: Sequence[leases.Lease]) -> None:
         try:
-            lease.renew_held()
+            for lease in held:
+                lease.renew_held()
         except Exception as error:  # the database does not answer: the round in progress will find out
             log.warning("lease not renewed", loop=self.name, error=str(error))
         finally:
@@ -193,7 +202,7 @@ class LoopThread:
         turning, began = self.turning, time.monotonic()
         turning.began_at = began
         try:
-            wired = wiring.of(self.name)
+            wired = self._wired = wiring.of(self.name)
             self.lease = leases.of(wired, self.name)
             self._listen(wired)
             report = self._run_once(wired)
@@ -263,6 +272,8 @@ class Loops:
         """Start all threads."""
         tuning.collect_less_often()
         tuning.take_turns_often()
+        if SCHEDULE in (thread.name for thread in self.threads):
+            warm()  # or the first round after a takeover would
         for thread in self.threads:
             thread.start()
         self._keeper.start()

@@ -47,6 +47,7 @@ def site(options: dict[str, Any]) -> Site:
         admission_ca=_authority(),
         activator_image=settings.ACTIVATOR_IMAGE,
         notebook_proxy_image=_notebook_proxy(),
+        enforcer_image=settings.ENFORCER_IMAGE,
         url=settings.PUBLIC_URL,
         notebook_url=settings.NOTEBOOK_URL,
         database=tuple(options["database"]),

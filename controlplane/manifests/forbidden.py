@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.cluster.kubernetes import names, pods
-from controlplane.cluster.kubernetes.distributed import MAX_HOSTS
+from controlplane.cluster.kubernetes.distributed import BATCH, MAX_HOSTS
 from controlplane.cluster.port import PodSpec
 from controlplane.jobspec.spec import parse
 from controlplane.kubeobjects.names import AUTHOR
 from controlplane.manifests.forbidden_pods import (
+    BATCHES_WRONG,
     CHANGES,
     LABELS_WRONG,
     NO_GPU_CHANGES,
@@ -88,6 +89,7 @@ def allowed(site: Site) -> list[Attempt]:
         {"framework": "tensorflow", "workers": {"count": 2}, "labels": {"project": "demo"}},
         {"volumes": [{"claim": "data", "path": "/data"}, {"scratch": "1Gi", "path": "/scratch"}]},
         {"secrets": [{"name": "tracker", "key": "token", "env": "TOKEN"}], "pull_secrets": ["registry"]},
+        {"batch": {"size": 256, "max": 2048}},
         {"type": "notebook"},
         {"type": "inference", "port": 80, "checkpoint": None},
         {"team": ROOMY, "run_as_user": 0},
@@ -142,7 +144,7 @@ def _pod(site: Site, *, uid: str = UID, rank: int = 0, **changes: Any) -> dict[s
     size = spec.workers.count + len(role_members)
     worker = PodSpec(
         uid, 1, rank, size, "", (), milli, memory, ask.cpu_milli, ask.memory, spec.team, spec.document(),
-        1 if spec.type is Kind.INFERENCE else 0,
+        1 if spec.type is Kind.INFERENCE else 0, batch=spec.batch.size if spec.batch else 0,
     )  # fmt: skip
     return pods.build(worker, namespace=names.namespace(spec.team, site.prefix))
 
@@ -253,6 +255,12 @@ def _of_gangs(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, text in (("WEFT_ROLE", "worker"), ("WEFT_ROLE_INDEX", "0"), ("WEFT_HOSTS_WORKER", own)):
         pod = _changed(_pod(site), "spec.containers.0.env.+", {"name": name, "value": text})
         yield f"without roles: {name}={text}", pod
+    for value in BATCHES_WRONG:
+        pod = _changed(_pod(site), "spec.containers.0.env.+", {"name": BATCH, **value})
+        yield f"without roles: {BATCH}={value}", pod
+    notebook = _pod(site, type="notebook")
+    notebook["spec"]["containers"][0]["env"] = [{"name": BATCH, "value": "8"}]
+    yield f"without roles: {BATCH}=8 of a notebook", notebook
     notebook = _pod(site, type="notebook")
     notebook["metadata"]["labels"] |= {names.ROLE: "worker", names.ROLE_INDEX: "0"}
     yield "a notebook with a role", notebook

@@ -262,6 +262,13 @@ ROLE_LABELS_WRONG: tuple[dict[str, str | None], ...] = (  # of the first member 
 )
 
 
+# Values of WEFT_BATCH_SIZE, each wrong.
+BATCHES_WRONG: tuple[dict[str, Any], ...] = (
+    *({"value": text} for text in ("", "0", "-1", "08", "8k", "1e3", " 8", "12345678901", "$(WEFT_ROLE)")),
+    {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+)
+
+
 def role_variables_wrong(own: str, other: str) -> tuple[Change, ...]:
     """Variables of that member, each wrong; own, other: a host of its gang, and of another one."""
     secret = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}

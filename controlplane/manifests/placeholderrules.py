@@ -11,7 +11,7 @@ from controlplane.manifests.queuedrules import PROBES
 from controlplane.manifests.site import Site
 
 _SPEC = (
-    *(field for field in ABSENT if field != "initContainers"),
+    *ABSENT,
     *("affinity", "resourceClaims"),
     "schedulingGates",
     "volumes",

@@ -8,7 +8,7 @@ import json
 
 from controlplane.adopted import kinds
 from controlplane.cluster.kubernetes import distributed, names, pods
-from controlplane.cluster.kubernetes.backends.variables import SHARE_VARIABLES
+from controlplane.cluster.kubernetes.backends.variables import ON_DEMAND_VARIABLES, SHARE_VARIABLES
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.jobfile import RESERVED_PATHS
@@ -22,21 +22,24 @@ LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, nam
 LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
 LABELS_OF_REVISION = (names.REVISION, pods.CANONICAL)  # of a service
 ALL_LABELS = (*LABELS, *LABELS_OF_ROLES, *LABELS_OF_REVISION, names.SERVING)
-ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST, names.ENFORCER)
-OF_SHARE = (names.MILLI, names.LIMIT, names.GPU_MEMORY)
+ANNOTATIONS = (
+    names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST, names.ENFORCER, names.ON_DEMAND,
+)  # fmt: skip
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
 OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Reserved variables that the builder sets all the same; their values are bound by rules of their own.
-OWN_VARIABLES = (*SHARE_VARIABLES, *REPORT_ENV, distributed.ROLE, distributed.ROLE_INDEX)
+OWN_VARIABLES = (
+    *SHARE_VARIABLES, *ON_DEMAND_VARIABLES, *REPORT_ENV, distributed.ROLE, distributed.ROLE_INDEX, distributed.BATCH,
+)  # fmt: skip
 HOSTS_OF_ROLE = f"'^{distributed.HOSTS}[A-Z0-9_]{{1,40}}$'"  # CEL
 NORMAL_PATH = r"^(/[^/:\x00-\x1f\x7f]+)+$"
 DOTS = r"/\.\.?(/|$)"
 MAX_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
 ABSENT = (  # of a pod's spec: nothing here is ever ours
     *("hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases", "dnsConfig", "shareProcessNamespace"),
-    *("initContainers", "ephemeralContainers", "nodeSelector", "topologySpreadConstraints", "overhead"),
+    *("ephemeralContainers", "nodeSelector", "topologySpreadConstraints", "overhead"),
     *("runtimeClassName", "priorityClassName", "readinessGates"),
     *("setHostnameAsFQDN", "os", "resources"),
 )
@@ -83,7 +86,7 @@ def variables(site: Site) -> dict[str, str]:
 
 def rules(site: Site) -> list[Rule]:
     """All rules for a pod in a team's namespace."""
-    found = [*_whose(), *_spec(), *_security(), *_container(site), *_roles(), *_storage(), *_devices(site)]
+    found = [*_whose(), *_spec(), *_security(), *_container(site), *_roles(), _batch(), *_storage(), *_devices(site)]
     return [*found, *sharerules.amounts()]
 
 
@@ -241,7 +244,8 @@ def _security() -> list[Rule]:
 def _container(site: Site) -> list[Rule]:
     main = "variables.main"
     reserved = text(f"(?i)^({RESERVED_ENV.pattern})$")
-    noted = json.dumps({name: f"metadata.annotations['{key}']" for name, key in SHARE_VARIABLES.items()})
+    told = SHARE_VARIABLES | ON_DEMAND_VARIABLES
+    noted = json.dumps({name: f"metadata.annotations['{key}']" for name, key in told.items()})
     reference = (
         f"e.name in {noted} && has(e.valueFrom) && has(e.valueFrom.fieldRef)"
         f" && e.valueFrom.fieldRef.fieldPath == {noted}[e.name]"
@@ -276,7 +280,7 @@ def _container(site: Site) -> list[Rule]:
         Rule(
             "!variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES' && has(e.valueFrom))"
             f" || ({texts(tuple(SHARE_VARIABLES))}.all(n, variables.env.exists(e, e.name == n))"
-            f" && {texts(OF_SHARE)}.all(k, k in variables.annotations))",
+            f" && {texts(sharerules.OF_SHARE)}.all(k, k in variables.annotations))",
             "a share has its guarantee, limit and memory in its annotations, and all variables that say them",
         ),
     ]
@@ -320,6 +324,15 @@ def _roles() -> list[Rule]:
             f"{distributed.HOSTS}<ROLE> must be hosts of the pod's own gang, in a gang with roles only",
         ),
     ]
+
+
+def _batch() -> Rule:
+    kind = f"variables.labels[{text(names.KIND)}] == {text(Kind.TRAINING.value)}"
+    is_count = "has(e.value) && e.value.matches('^[1-9][0-9]{0,9}$')"
+    return Rule(
+        f"variables.env.all(e, e.name != {text(distributed.BATCH)} || ({kind} && {is_count}))",
+        f"{distributed.BATCH} must be a number of examples, of a training only",
+    )
 
 
 def _storage() -> list[Rule]:

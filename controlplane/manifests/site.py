@@ -17,6 +17,7 @@ ADMISSION = "weft-admission"  # the account of the admission server, and its Ser
 METRICS = "weft-metrics"  # the Service of the external metrics server
 ACTIVATOR, ACTIVATOR_SWITCH = "weft-activator", "weft-activator-switch"  # accounts and Deployments
 NOTEBOOKS = "weft-notebooks"  # of the notebooks' proxy: account, Deployment, Service, and the Secret that it reads
+ENFORCER = "weft-enforcer"  # of what holds shares to their parts on nodes: account and DaemonSet
 RESTRICTED, BASELINE = "restricted", "baseline"
 FIELD_MANAGER = "weft"
 
@@ -43,6 +44,7 @@ class Site:
     admission_url: str = ""  # where it is, if not behind its Service
     activator_image: str = ""  # Weft's own, for the queue in front of services; empty: there is none
     notebook_proxy_image: str = ""  # Weft's own, for the notebooks' proxy; empty: there is none
+    enforcer_image: str = ""  # Weft's own, for what holds shares to their parts on nodes; empty: there is none
     url: str = ""  # where people reach Weft's pages, and
     notebook_url: str = ""  # the notebooks' proxy
     database: tuple[str, ...] = ()  # networks in which the proxy's database is, if it is not a pod beside it

@@ -9,6 +9,7 @@ from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects import crd
 from controlplane.kubeobjects.names import GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.activator import activator
+from controlplane.manifests.enforcer import enforcer
 from controlplane.manifests.notebooks import notebooks
 from controlplane.manifests.site import (
     ACTIVATOR_SWITCH,
@@ -41,7 +42,7 @@ def system(site: Site) -> list[Json]:
     if site.has_admission:
         above = [("apps", "replicasets"), (CRON_JOBS[0], CRON_JOBS[2])]
         objects += [_role(f"{ADMISSION}-team", _owners(["get"], more=above)), _service(site)]
-    objects += [*_people(), *_placeholders(site, level), *activator(site), *notebooks(site)]
+    objects += [*_people(), *_placeholders(site, level), *activator(site), *notebooks(site), *enforcer(site)]
     provisioner = [_role(PROVISIONER, _provisioner(site)), _bound(site, PROVISIONER, PROVISIONER)]
     return [*crd.definitions(), *objects, *provisioner]
 

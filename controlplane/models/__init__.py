@@ -2,8 +2,9 @@
 
 from controlplane.models.accounts import GroupMapping, ProviderGrant, Session, SignInFailures
 from controlplane.models.auditlog import AuditEntry, Outcome
+from controlplane.models.cells import CellLoad, QuotaPart
 from controlplane.models.cluster import ClusterState, Gpu, Node
-from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion
+from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion, RoundView
 from controlplane.models.event import Event
 from controlplane.models.forecast import StartForecast
 from controlplane.models.notice import (
@@ -65,6 +66,7 @@ __all__ = [
     "AuditEntry",
     "Budget",
     "Change",
+    "CellLoad",
     "ClusterState",
     "Cycle",
     "Delivery",
@@ -97,9 +99,11 @@ __all__ = [
     "ProviderGrant",
     "Pruned",
     "Quota",
+    "QuotaPart",
     "Reallocation",
     "Revision",
     "Role",
+    "RoundView",
     "SavedView",
     "Scope",
     "ServiceAlarm",

@@ -47,6 +47,9 @@ class PolicyVersion(models.Model):
     author = models.CharField(max_length=150)
     at = models.DateTimeField()
     comment = models.CharField(max_length=200, blank=True)
+    cells_number = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="How often the cells had changed by then: rounds by other cells are over"
+    )
 
     def __str__(self) -> str:
         return f"version {self.pk}"
@@ -66,9 +69,27 @@ class Cycle(models.Model):
     input = models.BinaryField(null=True)
     decisions = models.JSONField(default=list)
     counts = models.JSONField(default=dict)
+    cell = models.CharField(max_length=20, blank=True, default="", db_default="", help_text="Whose nodes it was about")
 
     class Meta:
         indexes = [models.Index(fields=["loop", "-id"])]
 
     def __str__(self) -> str:
         return f"{self.loop} {self.pk}"
+
+
+class RoundView(models.Model):
+    """How the newest full round of a scheduler left the queue and the cluster: what reads ask instead of a round.
+
+    One row a decider, replaced in place in the transaction that stores the round's decisions; none of what was decided
+    by cells that are not in force any more.
+    """
+
+    name = models.CharField(max_length=40, primary_key=True, help_text="Of the lease whose holder decided")
+    cluster_at = models.FloatField(help_text="When, by the cluster's clock")
+    every = models.FloatField(help_text="Seconds of the cluster's clock between two full rounds")
+    lineup = models.BinaryField(help_text="domain/roundview.py")
+    held = models.BinaryField(help_text="domain/roundview.py")
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.cluster_at:.0f}"

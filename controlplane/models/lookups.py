@@ -142,5 +142,6 @@ def _column(field: Any, table: str) -> str:
 
 
 def _ordered(model: type[models.Model], name: str, table: str) -> str:
-    column = _column(model._meta.get_field(name.removeprefix("-")), table)
+    """Named with its table: another one that is read may have a column of the same name, which Postgres refuses."""
+    column = _column(model._meta.get_field(name.removeprefix("-")), table or model._meta.db_table)
     return f"{column} DESC" if name.startswith("-") else column

@@ -36,6 +36,9 @@ class Change(models.Model):
     """
 
     workload = models.UUIDField(null=True)
+    cell = models.CharField(
+        max_length=20, blank=True, default="", db_default="", help_text="Whose decider it is for (docs/cells.md)"
+    )
 
     def __str__(self) -> str:
         return str(self.workload)

@@ -123,7 +123,10 @@ class Workload(models.Model):
         max_length=4, blank=True, default="", db_default="", help_text="Over what replicas are spread; empty: packed."
     )
     offloads = models.BooleanField(
-        default=False, db_default=False, help_text="Weights of a service's replicas on standby may wait in host memory."
+        default=False,
+        db_default=False,
+        help_text="Weights of a service's replicas on standby may wait in host memory; what a notebook has on a GPU is "
+        "there while no cell runs: on demand.",
     )
     asynchronous = models.BooleanField(
         default=False, db_default=False, help_text="No worker of this training waits in a step for the slowest one."
@@ -135,6 +138,22 @@ class Workload(models.Model):
         null=True,
         help_text="An elastic training runs with no more workers, as others of its team gain more from the GPUs; null: "
         "up to its most.",
+    )
+    batch = models.PositiveIntegerField(
+        null=True,
+        help_text="Examples of all workers in a step that its program is told; null: its job file names none.",
+    )
+    batch_wanted = models.PositiveIntegerField(
+        null=True, help_text="With goes_to: with how many it is to start again; null: as now."
+    )
+    batch_before = models.PositiveIntegerField(
+        null=True, help_text="The batch that it has again if an attempt with the one on trial fails; null: none is."
+    )
+    at_risk = models.BooleanField(
+        default=False, db_default=False, help_text="A service: whether it is at risk of missing its objective, or has."
+    )
+    cell = models.CharField(
+        max_length=20, blank=True, default="", db_default="", help_text="Whose decider decides for it (docs/cells.md)"
     )
 
     class Meta:
@@ -204,6 +223,11 @@ class Placement(models.Model):
     own_duty = models.FloatField(
         null=True,
         help_text="Of the shared device's time, 0..1, in which its own kernels ran, as told last; null: not told",
+    )
+    on_gpu = models.SmallIntegerField(
+        null=True,
+        help_text="A notebook on demand: index of the GPU on which its memory is, as told last; -1: in host memory; "
+        "null: not told, or not on demand",
     )
 
     class Meta:

@@ -45,6 +45,7 @@ class Exporter:
         yield from self._devices([pod for pod in running if _has_whole_devices(pods, pod)])
         yield from self._containers(pods.values(), now - since)
         yield self._parts(pods.values())
+        yield self._places(pods.values())
         live = {(pod.workload, pod.attempt) for pod in running}
         jobs = [use for use in self._cluster.training(uids) if (use.workload, use.attempt) in live]
         yield from self._programs(jobs, self._cluster.workers(uids), now - since)
@@ -70,6 +71,14 @@ class Exporter:
         for use in pods:
             if use.own_duty is not None:
                 told.add_metric((f"{use.workload}-{use.attempt}-{use.rank}",), use.own_duty)
+        return told
+
+    def _places(self, pods: Iterable[PodUse]) -> Metric:
+        """As our own back-end, of notebooks on demand."""
+        told = GaugeMetricFamily("weft_gpu_share_on_gpu", "The GPU of a notebook on demand.", labels=("pod",))
+        for use in pods:
+            if use.on_gpu is not None:
+                told.add_metric((f"{use.workload}-{use.attempt}-{use.rank}",), use.on_gpu)
         return told
 
     def _containers(self, pods: Iterable[PodUse], seconds: float) -> Iterator[Metric]:

@@ -54,6 +54,10 @@ def guarantees(row: Backend) -> str:
 HOLDS = {
     Hold.WHOLE: ("whole GPU", "Nobody else computes on it."),
     Hold.SHARE: ("share", "A part of the GPU: it always gets its guarantee, and may use up to its limit."),
+    Hold.ON_DEMAND: (
+        "on demand",
+        "A notebook that has a GPU of its node while a cell runs; else it is in host memory.",
+    ),
     Hold.STANDBY: ("on standby", "A replica that is loaded and serves no request until it wakes."),
     Hold.LENT: ("on a lent GPU", "A training's worker on the GPU of a replica on standby, until that wakes."),
     Hold.HARVEST: ("harvest", "A training's worker in the time that the shares leave; nothing is guaranteed to it."),

@@ -33,7 +33,7 @@ DECISIONS = 20
 MARKS = 300  # decisions of the last hours in the chart, at most
 TOO_MANY = "That is too much for one report. Choose a team."
 TABLE_ROWS = 60
-REPORTED = 200  # services on the page of a report; its file has all
+REPORTED, MOST_REPORTED = 50, 1000  # services on one page of a report: at first, and when all are asked for
 
 
 @login_required
@@ -217,11 +217,15 @@ def report(request: HttpRequest) -> HttpResponse:
         found = months.report(at, chosen)
     except TooMany:
         fault = TOO_MANY
+    most = MOST_REPORTED if request.GET.get("lines") == "all" else REPORTED
+    more = request.GET.copy()
+    more["lines"] = "all"
     context = {
         "report": found,
         "fault": fault,
-        "lines": found.worst(REPORTED) if found else (),
-        "left_out": found is not None and len(found.lines) > REPORTED,
+        "lines": found.worst(most) if found else (),
+        "left_out": found is not None and len(found.lines) > most,
+        "more": more.urlencode() if most == REPORTED else "",
         "team": request.GET.get("team", "") if chosen != names else "",
         "team_names": months.teams(names),
         "months": months.known(now, names),

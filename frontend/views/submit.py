@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from controlplane.jobspec import spec
 from controlplane.jobspec.shapes import FieldError
 from controlplane.queries.accounts import access, personal
+from controlplane.queries.cells import views
 from controlplane.queries.tenancy import teams
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
@@ -108,6 +109,12 @@ def _parsed(request: HttpRequest, kind: Kind, values: dict[str, str], names: lis
     return parsed
 
 
+def _cells(given: str) -> dict[str, list[str]]:
+    """The cells to choose from, where there are some; one that was given stays, so that its refusal can be read."""
+    offered = views.shown_names()
+    return {"cell": [*offered, *([given] if given not in ("", *offered) else [])]} if offered else {}
+
+
 def kind_of(request: HttpRequest) -> Kind:
     """The type that the form or the address names."""
     wanted = request.POST.get("type") or request.GET.get("type") or ""
@@ -123,7 +130,7 @@ def form_of(request: HttpRequest, kind: Kind, values: dict[str, str], errors: It
     """What the page draws: the groups of fields with their faults, and the templates to begin from."""
     names = teams_for(request, access.Verb.SUBMIT)
     own = {e.field: e.message for e in errors if e.field in ("template_name", "template_about")}
-    choices = {"team": names, "priority_class": teams.priority_classes()}
+    choices = {"team": names, "priority_class": teams.priority_classes(), **_cells(values.get("cell", ""))}
     groups, faults = forms.groups(kind, values, [e for e in errors if e.field not in own], choices)
     owners = [*names, *([PLATFORM] if access.is_platform_admin(request.user) else [])]
     return {

@@ -1,6 +1,6 @@
 """The queue, and one workload with its tabs and actions."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -16,25 +16,24 @@ from django.views.decorators.http import require_GET, require_http_methods
 from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import dashboard, sla
+from controlplane.queries.rounds.lineup import Line, Turn
 from controlplane.queries.scheduling import forecasts
 from controlplane.queries.tenancy import teams
 from controlplane.queries.workloads import measured, notebooks
 from controlplane.queries.workloads import workloads as queries
-from controlplane.queries.workloads.whatif import Turn
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
 from controlplane.services.training import changing
 from controlplane.services.workloads import bulkactions
 from controlplane.services.workloads import workloads as services
 from frontend import charts, questions, resizing, tabs, words
-from frontend.answers import answer, clock, hand, is_part, link, number, seen_teams, teams_for
+from frontend.answers import answer, clock, hand, link, number, seen_teams, teams_for
 from scheduler.model.workload import ENDED, Kind, Phase
 
 PAGE = 50
 PRIORITY = bulkactions.PRIORITY
 ACTIONS = words.LABELS | {resizing.VERB: "Resize"}
-LONG_QUEUE = 500  # waiting workloads; the order of a longer queue comes after the page
-TURNS_SECONDS = 5.0  # how old the order of the queue may be while nothing happens
+LINE_SECONDS = 5.0  # how old the order of the queue may be while nothing happens
 
 
 @login_required
@@ -45,19 +44,16 @@ def queue(request: HttpRequest) -> HttpResponse:
     team = request.GET.get("team", "")
     chosen = [team] if team in names else seen_teams(request)
     offset = number(request.GET.get("from"), 0)
-    is_long = dashboard.waiting_count() > LONG_QUEUE and not is_part(request)
-    turns = _turns(only_known=is_long)
-    mine = {turn.uid: turn for turn in turns or () if chosen is None or turn.team in chosen}
+    line = _line()
+    mine = {turn.uid: turn for turn in line.turns if chosen is None or turn.team in chosen}
     uids = [*mine, *(uid for uid in queries.without_a_turn(chosen) if uid not in mine)]
     waiting, total = _in_turn(request, uids[offset : offset + PAGE], mine), len(uids)
-    if turns is None:
-        waiting, total = _untold(chosen)
     context = {
-        "waiting": waiting if turns is None else [w for w in waiting if w.position],
-        "apart": [] if turns is None else [w for w in waiting if not w.position],
+        "waiting": [w for w in waiting if w.position],
+        "apart": [w for w in waiting if not w.position],
         "total": total,
-        "in_queue": sum(turn.position is not None for turn in turns or ()),
-        "is_pending": turns is None,
+        "in_queue": sum(turn.position is not None for turn in line.turns),
+        "line": line,
         "team": team,
         "team_names": names,
         "may_try": access.is_platform_admin(request.user),
@@ -99,11 +95,12 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
 @login_required
 @require_GET
 def by_name(request: HttpRequest, team: str, name: str) -> HttpResponse:
-    """The live workload of this name, else the newest."""
+    """The live workload of this name, else the newest; on the tab that is asked for."""
     w = queries.get(request.user, f"{team}/{name}")
     if w is None:
         raise Http404
-    return redirect("frontend:workload", w.pk)
+    asked = request.GET.urlencode()
+    return redirect(reverse("frontend:workload", args=[w.pk]) + (f"?{asked}" if asked else ""))
 
 
 @login_required
@@ -219,26 +216,15 @@ def take_back(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect("frontend:workload", uid)
 
 
-def _turns(*, only_known: bool = False) -> Sequence[Turn] | None:
-    """The order of the next round, computed once for all viewers: with thousands waiting it takes a while.
-
-    only_known: None if it was not asked for recently.
-    """
-    newest = f"turns-{dashboard.newest_event()}"
-    known: Sequence[Turn] | None = cache.get(newest)
-    if known is None and not only_known:
-        known = queries.turns()
-        cache.set(newest, known, TURNS_SECONDS)
+def _line() -> Line:
+    """The order of the next round; where that takes a round, it is computed once for all viewers."""
+    newest = f"line-{dashboard.newest_event()}"
+    known: Line | None = cache.get(newest)
+    if known is None:
+        known = queries.line()
+        if not known.is_kept:
+            cache.set(newest, known, LINE_SECONDS)
     return known
-
-
-def _untold(teams: Collection[str] | None) -> tuple[list[Any], int]:
-    """The head of a long queue by priority and age, while its order is worked out, and how many wait."""
-    waiting, total = dashboard.queue(teams, PAGE)
-    rows: list[Any] = list(waiting)
-    for w in rows:
-        w.position, w.will_start, w.expected = None, False, None
-    return rows, total
 
 
 def _in_turn(request: HttpRequest, uids: Sequence[str], places: Mapping[str, Turn]) -> list[Any]:

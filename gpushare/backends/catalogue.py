@@ -53,9 +53,16 @@ _ROWS = (
         "Weft's library counts memory and passes a token for the time: it stops accidents, not malice.",
         follows=True,
     ),
+    _row(
+        Enforcer.ON_DEMAND,
+        "memory",
+        "As weft, on a node for notebooks on demand: they have a GPU while a cell runs, and wait where none has room.",
+        follows=True,
+    ),
 )
 BACKENDS = {row.name: row for row in _ROWS}
-CHOSEN = tuple(row.name for row in _ROWS if row.name not in (Enforcer.ADVISORY, Enforcer.BACK_END))  # for a pool
+_OF_NODES = (Enforcer.ADVISORY, Enforcer.BACK_END, Enforcer.ON_DEMAND)  # nodes say these of themselves, or nothing does
+CHOSEN = tuple(row.name for row in _ROWS if row.name not in _OF_NODES)  # for a pool
 DEMANDS = (*(one.value for one in Guarantee), *(one.value for one in CHOSEN))  # what a team may demand of its shares
 
 
@@ -98,7 +105,8 @@ def meets(enforcer: Enforcer, demands: Iterable[str]) -> bool:
 def unmet(enforcer: Enforcer, demands: Iterable[str]) -> tuple[str, ...]:
     """What of a team's demands (words of DEMANDS) it does not meet."""
     given = {one.value for one in BACKENDS[enforcer].guarantees}
-    return tuple(word for word in demands if word not in given and word != enforcer.value)
+    named = (enforcer.value, *([Enforcer.WEFT.value] if enforcer is Enforcer.ON_DEMAND else []))
+    return tuple(word for word in demands if word not in given and word not in named)
 
 
 def demands_text(demands: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from gpushare.gpu import WHOLE, Enforcer, Share
 
 PERCENT = WHOLE // 100  # milli-GPU
 GUARANTEE, MEMORY = "resources.gpu_share.guarantee", "resources.gpu_share.memory"
+ON_DEMAND = "on_demand"
 LABELS = "resources.gpu_share"
 
 
@@ -42,6 +43,8 @@ def chooses_device(enforcer: Enforcer) -> bool:
 
 def part(enforcer: Enforcer, share: Share, device: Device) -> Part | NotGiven:
     """What `enforcer` is told of this share on such a device, or why it cannot give it."""
+    if bool(share.on_demand) != (enforcer is Enforcer.ON_DEMAND):
+        return _only_on_demand() if enforcer is Enforcer.ON_DEMAND else _not_on_demand(enforcer)
     if share.labels and enforcer in _CHOOSE:
         return NotGiven(
             LABELS,
@@ -52,7 +55,23 @@ def part(enforcer: Enforcer, share: Share, device: Device) -> Part | NotGiven:
         return _instance(share, device)
     if enforcer in (Enforcer.MPS, Enforcer.HAMI, Enforcer.DRA):
         return _percent(enforcer, share)
-    return Part(share.guarantee // PERCENT, share.memory)
+    return Part(share.guarantee // PERCENT, share.most_memory)
+
+
+def _not_on_demand(enforcer: Enforcer) -> NotGiven:
+    return NotGiven(
+        ON_DEMAND,
+        f"on_demand needs a node where Weft's own back-end moves memory between GPUs, and shares are enforced by "
+        f"{enforcer} here. Remove on_demand, or have a platform admin set nodes up for it (docs/notebooks.md).",
+    )
+
+
+def _only_on_demand() -> NotGiven:
+    return NotGiven(
+        LABELS,
+        "Its nodes take notebooks with on_demand: true only, as these use all of their GPUs. Ask for a share of "
+        "another pool, or for a notebook on demand.",
+    )
 
 
 def _percent(enforcer: Enforcer, share: Share) -> Part | NotGiven:

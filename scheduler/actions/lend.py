@@ -34,8 +34,9 @@ def lend(session: Session, growth: Growth, wanted: set[Place]) -> None:
         # A gang that has changed rests: it gets at once what is there, or else, together, what has to be moved first.
         if choice.now and not choice.coming:
             session.plan.place(gang, workers_on(session, gang, choice.now))
-            seats = [seat for seat in seats if seat not in choice.now]
-        elif choice.seats:
+            taken = {seat.place for seat in choice.now}
+        else:
             offload(session, gang, choice.to_move)
-            wanted |= {seat.place for seat in choice.seats}
-            seats = [seat for seat in seats if seat not in choice.seats]
+            taken = {seat.place for seat in choice.seats}
+            wanted |= taken
+        seats = [seat for seat in seats if seat.place not in taken]  # two replicas of one device are two seats there

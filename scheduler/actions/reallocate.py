@@ -1,10 +1,10 @@
 """Reallocate: let trainings go where they asked to run, on what no waiting workload could use.
 
 The wish comes from the one that measures them (docs/reallocation.md): a shape, so many workers on each node, nodes to
-stay off, and perhaps another number of parameter servers. It takes no more GPUs than before, of the same model,
-displaces none, and goes beside planned starts. All that makes it leave is its own wish, so it counts as no preemption;
-its places are kept as for any moved workload. An elastic gang only gives up its workers on the nodes that it named, and
-grows elsewhere.
+stay off, and perhaps another number of parameter servers or another batch. It takes no more GPUs than before, of the
+same model, displaces none, and goes beside planned starts. All that makes it leave is its own wish, so it counts as no
+preemption; its places are kept as for any moved workload. An elastic gang only gives up its workers on the nodes that
+it named, and grows elsewhere.
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ from scheduler.state.session import Session
 GIVES = "Gives up {} on {}, where one is slow, and grows elsewhere."
 TOO_MANY = "Gives up {}: it is to run with {} now."
 MESSAGE = "Moves to other places, which are kept for it, as it is expected to run faster there."
+ANEW = "Starts again with a batch of {} on places that are kept for it, as it is expected to learn faster so."
 
 
 def reallocate(session: Session, growth: Growth) -> None:
@@ -41,9 +42,13 @@ def reallocate(session: Session, growth: Growth) -> None:
         own = with_own(plan.inventory, free, gang)
         places = wished(session, gang, own, _flavor(session, gang), ~growth.usable_by_others)
         if places is not None:
-            plan.evict(gang, EvictReason.REALLOCATED, "", MESSAGE)
+            plan.evict(gang, EvictReason.REALLOCATED, "", _message(gang))
             plan.keep(plan.workload(gang.id), places)
             left -= 1
+
+
+def _message(gang: Workload) -> str:
+    return MESSAGE if gang.batch_wanted is None else ANEW.format(gang.batch_wanted)
 
 
 def trim(session: Session) -> None:
@@ -100,8 +105,11 @@ def is_settled(gang: Workload, at: float, min_runtime_seconds: float) -> bool:
 
 
 def is_there(gang: Workload) -> bool:
-    """Whether it runs in the shape that it asks for, with such roles, on none of the nodes that it would leave."""
-    if as_asked(gang).roles != gang.roles:
+    """Whether it runs in the shape that it asks for, with such roles, on none of the nodes that it would leave.
+
+    One that asks for another batch does not: it starts again for that, if only where it is.
+    """
+    if as_asked(gang).roles != gang.roles or gang.batch_wanted is not None:
         return False
     on = Counter(a.node for a in gang.placement if a.rank >= gang.role_members)
     return tuple(sorted(on.values(), reverse=True)) == gang.goes_to and not on.keys() & set(gang.off)

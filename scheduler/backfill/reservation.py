@@ -36,8 +36,8 @@ class Reservation:
         self.latest = start.bound - plan.snapshot.at
         self.times = times
         self._gone = {w.id for w in ended}
-        changed = map(plan.workload, plan.changed())
-        self._known = {*plan.ledger.holding, *(w.id for w in changed if w.placement)}
+        self._holding = plan.ledger.holding  # those that held something when it was made, and these as well
+        self._also = {uid for uid in plan.moved if plan.workload(uid).placement}
         self._free: Free | None = None
         self._missing: int | None = None
         self._columns: Columns = plan.columns.copy()  # FUTURE_IDLE only is kept up to date
@@ -77,7 +77,8 @@ class Reservation:
 
     def count(self, workload: Workload, sign: int = 1) -> None:
         """Note that a workload holds its placement (sign -1: no longer), if it still will at the planned start."""
-        is_gone = workload.id in self._gone if workload.id in self._known else self.ends_in_time(workload)
+        is_known = workload.id in self._holding or workload.id in self._also
+        is_gone = workload.id in self._gone if is_known else self.ends_in_time(workload)
         if workload.placement and not is_gone:
             self._add(what_stays(workload), sign)
 

@@ -66,9 +66,11 @@ def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> I
             queue.advance()
             yield workload, equivalence
             if len(log) != decided:
+                if any(isinstance(decision, Evict | Shrink) for _, decision in log[decided:]):
+                    turns = [*_with_less(plan, shares, turns, decided)]
+                    heapq.heapify(turns)
                 # Its next claimant may ask less and stay within what it owns, also after one that borrowed.
-                turns = [*_with_less(plan, shares, turns, decided), (False, claim_of(plan, shares, team), team)]
-                heapq.heapify(turns)
+                heapq.heappush(turns, (False, claim_of(plan, shares, team), team))
                 decided = len(log)
                 break
 
@@ -119,18 +121,19 @@ def within_team(workloads: list[Workload], at: float, settings: Settings) -> lis
 def asks_no_more(one: Workload, other: Workload) -> bool:
     """Whether the first fits wherever the second does, on the same terms, so that the second must not overtake it."""
     a, b = one.ask, other.ask
+    if bool(a.share and a.share.on_demand) != bool(b.share and b.share.on_demand):
+        return False
     same = (one.team, one.kind, one.topology, one.preemptible, one.roles, a.models, a.share is None, a.labels) == (
         *(other.team, other.kind, other.topology, other.preemptible, other.roles, b.models, b.share is None, b.labels),
     )
-    return (
-        same and one.priority >= other.priority and all(x <= y for x, y in zip(_size(one), _size(other), strict=True))
-    )
+    may_take_as_much = one.priority >= other.priority and one.at_risk >= other.at_risk
+    return same and may_take_as_much and all(x <= y for x, y in zip(_size(one), _size(other), strict=True))
 
 
 def _size(workload: Workload) -> tuple[int, ...]:
     ask = workload.ask
     workers = 1 if workload.kind is Kind.INFERENCE else workload.gang.min
-    share = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
+    share = (ask.share.guarantee, ask.share.most_memory) if ask.share else (0, 0)
     return (ask.gpus, *share, ask.gpu_memory, ask.cpu_milli, ask.memory, workers)
 
 
@@ -163,7 +166,7 @@ class Listed:
 
 
 def _queues(plan: Plan, settings: Settings) -> dict[str, Listed]:
-    scope, waiting = plan.snapshot.scope, plan.waiting
+    scope, waiting = plan.snapshot.scope, [*plan.ledger.waiting.values()]
     if scope is not None:
         known = plan.snapshot.workloads
         teams = {*scope.teams, *(known[uid].team for uid in scope.asked if uid in known)}

@@ -2,7 +2,8 @@
 
 The claimants of a team are compared by these five values, in this order; the first that differs decides:
 
-1. class: services, then notebooks, then trainings whose deadline is near, then other trainings;
+1. class: services at risk of missing their objective, then other services, then notebooks, then trainings whose
+   deadline is near, then other trainings;
 2. priority with ageing: one point more for each `ageing_seconds` waited, at most `max_ageing`, the higher first;
 3. attained service: the bucket of the GPU-seconds that it held so far, the lower first (2D-LAS, Tiresias NSDI'19);
 4. failures of its own, the fewer first: work that keeps failing lets others try (docs/promises.md, P15);
@@ -24,15 +25,20 @@ from scheduler.model.snapshot import Ints
 from scheduler.model.workload import Kind, Workload
 
 Floats = NDArray[np.float64]
-SERVING, INTERACTIVE, DEADLINE, TRAINING = range(4)
+AT_RISK, SERVING, INTERACTIVE, DEADLINE, TRAINING = range(5)
 CLASS = {Kind.INFERENCE: SERVING, Kind.NOTEBOOK: INTERACTIVE, Kind.TRAINING: TRAINING}
 BUCKET = 4  # each bucket holds so many times the service of all before it
+
+
+def class_of(workload: Workload) -> int:
+    """Its class, but for a deadline that is near."""
+    return AT_RISK if workload.at_risk else CLASS[workload.kind]
 
 
 class OrderKeys(NamedTuple):
     """What the comparison looks at, one entry a workload; `deadline` is inf where there is none."""
 
-    kinds: Ints  # of CLASS
+    kinds: Ints  # of class_of
     priority: Ints
     attained: Ints  # milli-GPU seconds
     failures: Ints
@@ -44,7 +50,7 @@ class OrderKeys(NamedTuple):
 def order_keys(workloads: Sequence[Workload]) -> OrderKeys:
     """These workloads' columns."""
     return OrderKeys(
-        np.array([CLASS[w.kind] for w in workloads], dtype=np.int64),
+        np.array([class_of(w) for w in workloads], dtype=np.int64),
         np.array([w.priority for w in workloads], dtype=np.int64),
         np.array([w.attained for w in workloads], dtype=np.int64),
         np.array([w.failures for w in workloads], dtype=np.int64),

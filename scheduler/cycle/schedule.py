@@ -10,6 +10,7 @@ from scheduler.actions.start_on_lent import start_on_lent
 from scheduler.cycle.round import Round, Turn
 from scheduler.explain.reasons import awaiting
 from scheduler.explain.refresh import is_news
+from scheduler.explain.roundview import Note
 from scheduler.model.decision import Decision, Wait
 from scheduler.model.partial_cycle import Starts
 from scheduler.model.settings import Settings
@@ -35,10 +36,14 @@ def schedule(snapshot: Snapshot, settings: Settings, memo: Memo | None = None) -
 
 
 def decide(
-    snapshot: Snapshot, settings: Settings, memo: Memo | None = None, shortcuts: Shortcuts = ALL
+    snapshot: Snapshot,
+    settings: Settings,
+    memo: Memo | None = None,
+    shortcuts: Shortcuts = ALL,
+    note: Note | None = None,
 ) -> tuple[tuple[Decision, ...], Starts]:
-    """What `schedule` decides, and the planned starts of the heads that wait on."""
-    session = Session(snapshot, settings, memo)
+    """What `schedule` decides, and the planned starts of the heads that wait on. note: takes how it left the queue."""
+    session = Session(snapshot, settings, memo, shortcuts=shortcuts)
     plan = session.plan
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
     # 0. What was borrowed of a replica that has left is given back.
@@ -68,6 +73,8 @@ def decide(
     moved = {decision.workload for decision in plan.decisions}
     kept_for = (kept for kept in session.constraints.reservations if kept.workload.id not in moved)
     starts = tuple((kept.workload.id, kept.start) for kept in kept_for)
+    if note is not None:
+        note.take(session, refused, turns.columns)
     waits = (Wait(workload.id, workload.version, *refusal) for workload, refusal in told if workload.id not in moved)
     return (*plan.decisions, *waits), starts
 

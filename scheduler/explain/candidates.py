@@ -12,12 +12,13 @@ from gpushare.gpu import WHOLE
 from gpushare.packing import shares_that_fit
 from scheduler.explain.change import ANY, Change, ChangeKind, PriorityOffer
 from scheduler.explain.reasons import over_quota
-from scheduler.fit.capacity import MANY, allowed_nodes, per_node
+from scheduler.fit.capacity import allowed_nodes, per_node
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Bools, Ints, Inventory, Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Level, Phase, ResourceRequest, Topology, Workload, least
 from scheduler.preemption.cost import cost
 from scheduler.state.free import Free, is_idle
+from scheduler.state.passes import MANY
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 from scheduler.state.tenants import has_share
@@ -33,14 +34,15 @@ def of_ask(inventory: Inventory, workload: Workload) -> dict[ChangeKind, list[Ch
     """The candidates of a smaller request, for work that has no place yet; kinds without a rung are left out."""
     ask, gang = workload.ask, workload.gang
     rungs = {ChangeKind.GPUS: range(ask.gpus - 1, 0, -1), ChangeKind.CPU: _down(ask.cpu_milli, CPU_STEP)}
-    rungs[ChangeKind.MEMORY] = _down(ask.memory, MEMORY_STEP)
-    before = {ChangeKind.GPUS: ask.gpus, ChangeKind.CPU: ask.cpu_milli, ChangeKind.MEMORY: ask.memory}
+    own = ask.memory - (ask.share.on_demand if ask.share else 0)
+    rungs[ChangeKind.MEMORY] = _down(own, MEMORY_STEP)
+    before = {ChangeKind.GPUS: ask.gpus, ChangeKind.CPU: ask.cpu_milli, ChangeKind.MEMORY: own}
     if workload.kind is not Kind.INFERENCE:
         rungs[ChangeKind.WORKERS], before[ChangeKind.WORKERS] = range(gang.min - 1, 0, -1), gang.min
     if ask.share:
         before[ChangeKind.SHARE] = ask.share.guarantee
         rungs[ChangeKind.SHARE] = _down(ask.share.guarantee, SHARE_STEP)
-    memory = ask.share.memory if ask.share else ask.gpu_memory
+    memory = ask.share.most_memory if ask.share else ask.gpu_memory
     rungs[ChangeKind.GPU_MEMORY], before[ChangeKind.GPU_MEMORY] = _down(memory, GPU_MEMORY_STEP), memory
     found = {kind: [Change(kind, before[kind], to) for to in steps] for kind, steps in rungs.items()}
     found[ChangeKind.MODEL] = _models(inventory, workload)

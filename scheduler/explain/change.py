@@ -108,6 +108,9 @@ def _ask(ask: ResourceRequest, change: Change) -> ResourceRequest:
     match change.kind:
         case ChangeKind.SHARE if ask.share:
             return replace(ask, share=replace(ask.share, guarantee=to))
+        case ChangeKind.GPU_MEMORY if ask.share and ask.share.on_demand:
+            memory = ask.memory - ask.share.on_demand + to  # what it books of the node's memory goes with it
+            return replace(ask, memory=memory, share=replace(ask.share, on_demand=to))
         case ChangeKind.GPU_MEMORY if ask.share:
             return replace(ask, share=replace(ask.share, memory=to))
         case ChangeKind.GPU_MEMORY:
@@ -115,7 +118,7 @@ def _ask(ask: ResourceRequest, change: Change) -> ResourceRequest:
         case ChangeKind.CPU:
             return replace(ask, cpu_milli=to)
         case ChangeKind.MEMORY:
-            return replace(ask, memory=to)
+            return replace(ask, memory=to + (ask.share.on_demand if ask.share else 0))
         case _:
             return replace(ask, gpus=to)
 

@@ -11,12 +11,13 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Evict, Place, Reason, Shrink
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot
-from scheduler.model.workload import Phase, Workload, least
+from scheduler.model.workload import Kind, Phase, Workload, least
 from scheduler.policies import outcomes
 from scheduler.quota.tree import gpus_text
 from scheduler.state.memo import Memo
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
+from scheduler.state.tenants import has_share
 
 
 class Status(StrEnum):
@@ -56,11 +57,8 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings, memo: Memo
     asked = snapshot.workloads[workload_id]
     session, ahead, same_team = Session(snapshot, settings, memo), 0, 0
     plan = session.plan
-    if asked.phase in (Phase.ADMITTED, Phase.STARTING):
-        return Explanation(asked.id, *_coming_up(asked))
-    if asked.phase is Phase.RESERVED:
-        refusal = awaiting(plan, asked)
-        return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
+    if (held := explain_held(session, asked)) is not None:
+        return held
     in_queue, waiting = length(session), list[tuple[Workload, Refusal]]()
     for position, workload, refused in numbered(outcomes(session)):
         if workload.id == asked.id:
@@ -77,6 +75,39 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings, memo: Memo
     if is_elastic(asked):
         return Explanation(asked.id, None, growth_text(session, waiting, asked).rstrip())
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
+
+
+def explain_kept(
+    session: Session, asked: Workload, refused: Refusal, place: tuple[int | None, int], before: tuple[int, int]
+) -> Explanation:
+    """Explain one that waits by what a full round told it, on what that round left (`roundview.reopened`).
+
+    place: its place in the queue and how many there are. before: how many are ahead of it, and of these of its team.
+    What the round's view does not say is not checked: which shares may lie side by side.
+    """
+    ahead, same_team = before
+    order = f"{ahead} ahead of it in the queue, {same_team} of them of team {asked.team}."
+    checks = _checks(session, asked, refused, order)
+    if has_share(asked) and session.plan.tenants is not None:
+        checks = tuple(_not_known_of_shares(check, refused) for check in checks)
+    return Explanation(asked.id, *refused, checks=checks, position=place[0], in_queue=place[1])
+
+
+def _not_known_of_shares(check: Check, refused: Refusal) -> Check:
+    if check.name != "Placement":
+        return check
+    text = f"Told by the round: {refused.message}"
+    return Check(check.name, Status.UNKNOWN, text)
+
+
+def explain_held(session: Session, asked: Workload) -> Explanation | None:
+    """Explain one that has its places and does not run yet; None: it is another."""
+    if asked.phase in (Phase.ADMITTED, Phase.STARTING):
+        return Explanation(asked.id, *_coming_up(asked))
+    if asked.phase is Phase.RESERVED:
+        refusal = awaiting(session.plan, asked)
+        return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
+    return None
 
 
 _LATER = "The next round reaches its limit of changes before this workload; a later round decides."
@@ -174,11 +205,15 @@ def _preemption(session: Session, workload: Workload) -> Check:
     evictable, usage, need = session.evictable, plan.usage, workload.need_milli(least(workload))
     numbers = evictable.of_team(workload.team)
     lower = int((evictable.priority[numbers] < workload.priority).sum())
+    if workload.at_risk:
+        lower = sum(evictable.workloads[number].kind is Kind.TRAINING for number in numbers.tolist())
     pools = [f.pool for f in session.flavors.of(workload) if f is not None]
     owed = [p for p in pools if need <= usage.owed(workload.team, p)]
     lenders = [t for p in owed for t in usage.borrowers(p) if usage.spare(workload.team, t, p, need)]
     have = "has" if lower == 1 else "have"
     own = f"{_counted(lower, 'workload')} of its team {have} lower priority and may be preempted"
+    if workload.at_risk:
+        own = f"{_counted(lower, 'training')} of its team may be preempted, as it is at risk of missing its objective"
     if not owed:
         text = f"{own}; its team's nominal quota does not cover it, so nothing can be reclaimed."
     elif lenders:

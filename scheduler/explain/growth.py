@@ -15,9 +15,13 @@ def is_elastic(workload: Workload) -> bool:
 def growth_text(session: Session, refused: Refused, asked: Workload) -> str:
     """What to say of an elastic gang, once all claimants of a round had their turn on the session's plan."""
     gang = session.plan.workload(asked.id)
-    count, limit, now = gang.gang.count, most(gang), len(staying(asked))
-    size = f"It runs with {now} of at most {limit} workers; it asked for {count}, and its minimum is {gang.gang.min}."
-    return f"{size} {_further(session, refused, gang)}"
+    return f"{size_text(gang, len(staying(asked)))} {_further(session, refused, gang)}"
+
+
+def size_text(gang: Workload, now: int) -> str:
+    """With how many workers an elastic gang runs, of how many."""
+    count, limit = gang.gang.count, most(gang)
+    return f"It runs with {now} of at most {limit} workers; it asked for {count}, and its minimum is {gang.gang.min}."
 
 
 def _further(session: Session, refused: Refused, gang: Workload) -> str:

@@ -15,9 +15,9 @@ from scheduler.fit.capacity import Refusal, allowed_nodes, ask_text, in_all, lab
 from scheduler.fit.claim import fits
 from scheduler.model.decision import Reason
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, Flavor
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Flavor
 from scheduler.model.team import Budget
-from scheduler.model.workload import Kind, Topology, Workload, least
+from scheduler.model.workload import Kind, ResourceRequest, Topology, Workload, least
 from scheduler.quota.tree import Limit, gpus_counted, gpus_text
 from scheduler.state.free import free_of
 from scheduler.state.plan import Plan
@@ -316,11 +316,27 @@ def _no_share(plan: Plan, workload: Workload, share: Share, mask: Bools, lent: L
     best, total = int(compute.max(initial=0)), int(compute.sum())
     numbers = (("needs_milli", share.guarantee), ("best_gpu_free_milli", best), ("free_milli", total), *lent[0])
     text = f"Needs {ask_text(workload.ask)} on one GPU; the best GPU has {gpus_text(best)} free"
+    if best >= share.guarantee and share.on_demand:
+        return _no_host_memory(plan, workload.ask, share, mask, lent)
     if best >= share.guarantee:
         text += " but too little memory, there or on its node"
     elif total >= share.guarantee:
         return Refusal(Reason.FRAGMENTED, f"{text}, {gpus_text(total)} are free in total{lent[1]}.", numbers)
     return Refusal(Reason.WAITING_FOR_CAPACITY, f"{text}{lent[1]}.", numbers)
+
+
+def _no_host_memory(plan: Plan, ask: ResourceRequest, share: Share, mask: Bools, lent: Lent) -> Refusal:
+    """A notebook on demand has room on the GPUs of a node, but not in its memory, or no cores are free there."""
+    cores, memory = plan.free[IDLE].node[COMPUTE], plan.free[IDLE].node[MEMORY]
+    has_cores = mask & (cores >= ask.cpu_milli)
+    best = int(memory[has_cores].max(initial=0))
+    numbers = (("needs_host_mib", ask.memory), ("best_node_free_mib", best), *lent[0])
+    own = ask.memory - share.on_demand
+    text = (
+        f"Needs {ask.memory} MiB of host memory on one node: {own} MiB of its own, and {share.on_demand} MiB for what "
+        f"it has on a GPU (on demand); the best node"
+    )
+    return Refusal(Reason.WAITING_FOR_CAPACITY, f"{text} with cores for it has {best} MiB free{lent[1]}.", numbers)
 
 
 def _lent(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Lent:

@@ -13,9 +13,9 @@ from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Flavor, Ints,
 from scheduler.model.workload import ResourceRequest, Role, Workload, least
 from scheduler.quota.tree import Usage
 from scheduler.state.free import Free, free_of, is_idle
+from scheduler.state.passes import Host, shares_on, workers_on
 
 MAX_KEPT = 10_000  # asks of which it is remembered what the empty cluster takes
-MANY = 1 << 40  # workers a node takes that ask nothing of it
 
 
 class Refusal(NamedTuple):
@@ -28,16 +28,10 @@ class Refusal(NamedTuple):
 
 def per_node(inventory: Inventory, ask: ResourceRequest, free: Free, allowed: Bools) -> Ints:
     """How many workers each allowed node takes. Shape [N]."""
-    most = np.full(len(inventory.nodes), MANY, dtype=np.int64)
-    if ask.cpu_milli:
-        most = np.minimum(most, free.node[COMPUTE] // ask.cpu_milli)
-    if ask.memory:
-        most = np.minimum(most, free.node[MEMORY] // ask.memory)
-    if ask.share:
-        most = np.minimum(most, gathered(ask, shares_that_fit(free.gpu, ask.share), inventory.node_of, len(most)))
-    elif ask.gpus:
-        most = np.minimum(most, free.idle // ask.gpus)
-    return np.where(allowed, np.maximum(most, 0), 0)
+    if not ask.share:
+        return workers_on(free.node, free.idle, allowed, Host(ask.cpu_milli, ask.memory, ask.gpus))
+    hosts = workers_on(free.node, free.idle, allowed, Host(ask.cpu_milli, ask.memory, 0))
+    return np.minimum(hosts, shares_on(inventory, free.gpu, ask.share))
 
 
 def per_link(inventory: Inventory, ask: ResourceRequest, free: Free, nodes: Ints) -> Ints:
@@ -304,8 +298,8 @@ def labels_text(ask: ResourceRequest) -> str:
 def ask_text(ask: ResourceRequest) -> str:
     """One worker's ask in words: `4 GPUs`, `0.5 of a GPU with 8000 MiB`, `2 cores`."""
     if ask.share:
-        memory = f" with {ask.share.memory} MiB" if ask.share.memory else ""
-        return f"{ask.share.guarantee / 1000:g} of a GPU{memory}"
+        memory = f" with {ask.share.most_memory} MiB" if ask.share.most_memory else ""
+        return f"{ask.share.guarantee / 1000:g} of a GPU{' on demand' if ask.share.on_demand else ''}{memory}"
     if ask.gpus:
         return f"{ask.gpus} GPU{'s' if ask.gpus > 1 else ''}"
     return f"{ask.cpu_milli / 1000:g} cores and {ask.memory} MiB"

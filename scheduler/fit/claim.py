@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from scheduler.fit.comparison import Option, best_places
-from scheduler.fit.gang import Goal
+from scheduler.fit.gang import Goal, has_places
 from scheduler.fit.spread import spread_places
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Flavor
 from scheduler.model.workload import Assignment, Kind, Phase, Workload, least
 from scheduler.placement.chooser import Chooser
 from scheduler.quota.tree import ENDLESS, Changes
+from scheduler.state.free import Free
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
@@ -40,7 +41,30 @@ def claim(
 
 def fits(session: Session, workload: Workload, when: int, is_owed: bool = False) -> bool:
     """Whether `find` has an answer: cheaper, as any places will do."""
+    if session.shortcuts.direct:
+        return fits_in(session, workload, when, is_owed, session.plan.free[when])
     return _find(session, workload, when, is_owed, is_constrained=False, chooser=None) is not None
+
+
+def fits_in(session: Session, workload: Workload, when: int, is_owed: bool, free: Free) -> bool:
+    """The same by counting, beside what is `free`: the first flavor with places is enough."""
+    plan, few = session.plan, least(workload)
+    is_open = False
+    for flavor in session.flavors.of(workload):
+        most = min(workload.missing, quota_room(session, workload, flavor, when, is_owed))
+        if most < few:
+            continue
+        if not is_open:
+            free, is_open = plan.open_to(workload, free, when), True
+        if has_places(plan.inventory, workload, Goal(few, most), free, flavor):
+            return True
+    return False
+
+
+def may_hold(session: Session, workload: Workload) -> bool:
+    """Whether quota allows the least of it in any pool once all that leaves has left: else `find` has no answer."""
+    few = least(workload)
+    return any(quota_room(session, workload, flavor, FUTURE_IDLE) >= few for flavor in session.flavors.of(workload))
 
 
 def find(

@@ -11,12 +11,13 @@ import numpy as np
 
 from gpushare.gpu import WHOLE, Share
 from gpushare.packing import Bools, best_device, take_share, take_whole, worst_device
-from scheduler.fit.capacity import MANY, allowed_nodes, in_all, per_link, per_node
+from scheduler.fit.capacity import allowed_nodes, in_all, per_link, per_node
 from scheduler.fit.locality import capacity, levels, nodes_of, tightest
 from scheduler.fit.roles import find_all
 from scheduler.model.snapshot import COMPUTE, Flavor, Ints, Inventory
 from scheduler.model.workload import ACTIVE, Assignment, Kind, Level, ResourceRequest, Topology, Workload
 from scheduler.state.free import Free
+from scheduler.state.passes import MANY
 
 
 class Goal(NamedTuple):
@@ -67,6 +68,29 @@ def _of_one_role(
     return find_places(inventory, workload, Goal(count, count), free, flavor, within)
 
 
+def has_places(
+    inventory: Inventory,
+    workload: Workload,
+    goal: Goal,
+    free: Free,
+    flavor: Flavor | None,
+    within: Bools | None = None,
+) -> bool:
+    """Whether `find_places` has an answer: without choosing the places, it is enough to count."""
+    if workload.roles and not workload.placement:
+        return find_places(inventory, workload, goal, free, flavor, within) is not None
+    ask = workload.ask
+    allowed = allowed_nodes(inventory, ask, flavor)
+    if within is not None:
+        allowed = allowed & within
+    if ask.share and (workload.kind is Kind.INFERENCE or goal.most == 1):
+        return min(goal.most, in_all(ask, per_node(inventory, ask, free, allowed))) >= goal.least
+    count = (_count_of_replicas if workload.kind is Kind.INFERENCE else _count_of_gang)(
+        inventory, workload, goal, free, per_node(inventory, ask, free, allowed)
+    )
+    return count >= goal.least
+
+
 def _together(
     inventory: Inventory, workload: Workload, goal: Goal, free: Free, allowed: Bools
 ) -> tuple[list[tuple[int, int]], int | None] | None:
@@ -74,7 +98,7 @@ def _together(
     ask, topology = workload.ask, workload.topology
     nodes = per_node(inventory, ask, free, allowed)
     order = levels(topology)
-    count = min(goal.most, int(capacity(inventory, ask, free, nodes, order[-1]).max(initial=0)))
+    count = _count_of_gang(inventory, workload, goal, free, nodes)
     if count < goal.least:
         return None
     if topology == Topology() and count * max(ask.gpus, 1) == 1:
@@ -89,16 +113,32 @@ def _together(
     return _fewest(inside, free.idle, count), domain if level == Level.NVLINK else None
 
 
+def _count_of_gang(inventory: Inventory, workload: Workload, goal: Goal, free: Free, nodes: Ints) -> int:
+    """How many workers of a gang one domain of the loosest level takes; nodes is `per_node`."""
+    loosest = levels(workload.topology)[-1]
+    return min(goal.most, int(capacity(inventory, workload.ask, free, nodes, loosest).max(initial=0)))
+
+
 def _independent(
     inventory: Inventory, workload: Workload, goal: Goal, free: Free, allowed: Bools
 ) -> tuple[list[tuple[int, int]], int | None] | None:
-    ask = workload.ask
-    nodes = per_node(inventory, ask, free, allowed)
-    if workload.topology.require == Level.NVLINK and ask.gpus > 1:
-        links = per_link(inventory, ask, free, nodes)
-        nodes = np.minimum(nodes, np.bincount(inventory.node_of_link, links, len(nodes)).astype(np.int64))
+    nodes = _linked(inventory, workload, free, per_node(inventory, workload.ask, free, allowed))
     count = min(goal.most, int(np.minimum(nodes, MANY).sum()))
     return (_fill(nodes, free.idle, count), None) if count >= goal.least else None
+
+
+def _count_of_replicas(inventory: Inventory, workload: Workload, goal: Goal, free: Free, nodes: Ints) -> int:
+    """How many replicas there is room for; nodes is `per_node`."""
+    return min(goal.most, int(np.minimum(_linked(inventory, workload, free, nodes), MANY).sum()))
+
+
+def _linked(inventory: Inventory, workload: Workload, free: Free, nodes: Ints) -> Ints:
+    """`per_node` of a service, where one that must be within an NVLink domain finds such ones only."""
+    ask = workload.ask
+    if workload.topology.require == Level.NVLINK and ask.gpus > 1:
+        links = per_link(inventory, ask, free, nodes)
+        return np.minimum(nodes, np.bincount(inventory.node_of_link, links, len(nodes)).astype(np.int64))
+    return nodes
 
 
 def _fill(room: Ints, idle: Ints, count: int) -> list[tuple[int, int]]:

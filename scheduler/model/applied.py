@@ -80,6 +80,7 @@ def _placed(workload: Decided, decision: Place, at: float) -> dict[str, Any]:
         "goes_to": (),
         "off": (),
         "role_counts": (),
+        "batch_wanted": None,
     }
 
 
@@ -98,4 +99,5 @@ def _evicted(workload: Decided, decision: Evict, at: float) -> dict[str, Any]:
         "goes_to": (),
         "off": (),
         "role_counts": (),
+        "batch_wanted": None,
     }

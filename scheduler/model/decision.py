@@ -33,6 +33,9 @@ class Reason(StrEnum):
     PENDING_EVALUATION = "PendingEvaluation"
 
 
+REASONS = frozenset(reason.value for reason in Reason)  # what rows tell of them
+
+
 class Whose(StrEnum):
     """Whose GPUs they are that workers give."""
 

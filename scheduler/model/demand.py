@@ -43,10 +43,15 @@ def demand_of(counts: Mapping[ResourceRequest, int], slots: Mapping[ResourceRequ
 def as_counted(ask: ResourceRequest) -> ResourceRequest:
     """The ask without a share's limit, by which no place differs."""
     share = ask.share
-    return replace(ask, share=Share(share.guarantee, share.guarantee, share.memory), gpu_memory=0) if share else ask
+    if share is None:
+        return ask
+    counted = Share(share.guarantee, share.guarantee, share.memory, on_demand=share.on_demand)
+    return replace(ask, share=counted, gpu_memory=0)
 
 
 def sort_key(ask: ResourceRequest) -> tuple[object, ...]:
     """A total order of shapes."""
-    share = (ask.share.guarantee, ask.share.limit, ask.share.memory) if ask.share else (0, 0, 0)
+    share = (0, 0, 0, 0)
+    if ask.share:
+        share = ask.share.guarantee, ask.share.limit, ask.share.memory, ask.share.on_demand
     return (ask.gpus, *share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models, ask.demands)

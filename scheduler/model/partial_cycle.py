@@ -106,5 +106,5 @@ def _conditions(workload: "Workload") -> tuple[object, ...]:
     """What others may ask of it while it holds something."""
     if not workload.placement:
         return (workload.moving,)
-    wish = workload.goes_to, workload.off, workload.role_counts
+    wish = workload.goes_to, workload.off, workload.role_counts, workload.batch_wanted
     return (workload.moving, wish, workload.priority, workload.preemptible, workload.gang, workload.checkpoint_interval)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scheduler.model.cell import Cell
+
 
 class Placement(StrEnum):
     """How the place of a single worker or replica is chosen among those that fit (ARCHITECTURE.md)."""
@@ -67,3 +69,4 @@ class Settings:
     dragon_settle_seconds: float = 60.0  # between the last start, shrink or growth and the next growth
     dragon_hold_seconds: float = 600.0  # a service without room keeps trainings from starting so long
     dragon_high_priority: int = 300  # notebooks and shares from this priority on are urgent
+    cells: tuple[Cell, ...] = ()  # parts of the cluster with a decider each; a round decides for one and reads them not

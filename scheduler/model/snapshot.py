@@ -243,6 +243,22 @@ class Columns:
             for when in states_counted(workload, worker):
                 self.add_worker(inventory, workload, worker, when, sign)
 
+    def exchange(self, inventory: Inventory, old: Workload, new: Workload) -> None:
+        """Have a workload's placement as it is now instead of as it was, in place: what stays is left alone."""
+        if old.ask is not new.ask or old.roles is not new.roles or len(old.placement) != len(new.placement):
+            self.add(inventory, old, -1)
+            self.add(inventory, new)
+            return
+        for was, now in zip(old.placement, new.placement, strict=True):
+            before, after = states_counted(old, was), states_counted(new, now)
+            is_same = was is now or _takes(was) == _takes(now)
+            for when in before:
+                if not is_same or when not in after:
+                    self.add_worker(inventory, old, was, when, -1)
+            for when in after:
+                if not is_same or when not in before:
+                    self.add_worker(inventory, new, now, when, 1)
+
     def add_worker(self, inventory: Inventory, workload: Workload, worker: Assignment, when: int, sign: int) -> None:
         """Add one worker to one of the two states, in place. A node that is gone holds nothing."""
         at = inventory.index.get(worker.node)
@@ -262,6 +278,16 @@ class Columns:
                 self.gpu[when, COMPUTE, first + index] += sign * milli
                 if memory:
                     self.gpu[when, MEMORY, first + index] += sign * memory
+
+
+def _takes(worker: Assignment) -> tuple[object, ...]:
+    """All by which it is told what a worker takes where."""
+    return worker.rank, worker.node, worker.gpus, worker.lender, worker.weights
+
+
+def is_staying(workload: Workload, worker: Assignment) -> bool:
+    """Whether a worker holds its place later, and would not if its workload were made to leave: not a reserved one."""
+    return not (worker.leaving or worker.reserved or workload.phase == Phase.RESERVED)
 
 
 def states_counted(workload: Workload, worker: Assignment) -> tuple[int, ...]:
@@ -326,8 +352,9 @@ class Snapshot:
         workloads, columns = dict(self.workloads), self.columns.copy()
         for workload in changed:
             if (old := workloads.get(workload.id)) is not None:
-                columns.add(self.inventory, old, -1)
-            columns.add(self.inventory, workload)
+                columns.exchange(self.inventory, old, workload)
+            else:
+                columns.add(self.inventory, workload)
             workloads[workload.id] = workload
         for uid in gone:
             if (old := workloads.pop(uid, None)) is not None:

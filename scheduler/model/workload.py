@@ -86,7 +86,7 @@ class ResourceRequest:
 
     cpu_milli is 1/1000 core, memory and gpu_memory (least memory of each whole device) are MiB.
     models lists the GPU models allowed; empty means any. demands is what holds a share, as its team demands it: words
-    of `gpushare.backends.catalogue.DEMANDS`.
+    of `gpushare.backends.catalogue.DEMANDS`. On demand, memory has as much as it may have on a GPU in it.
     """
 
     gpus: int = 0
@@ -115,7 +115,7 @@ class ResourceRequest:
     @property
     def min_memory(self) -> int:
         """MiB a device must have for one worker."""
-        return max(self.gpu_memory, self.share.memory if self.share else 0)
+        return max(self.gpu_memory, self.share.most_memory if self.share else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +236,14 @@ class Workload:
     roles: tuple[Role, ...] = ()  # further pod sets
     awake: int | None = None  # of a service with standby: how many of its replicas are to serve; None: all
     standby: int = 0  # replicas that it keeps loaded beyond those, as far as its most allow
-    # A running training that would run elsewhere: so many workers on each node, most first, and on none of these.
-    goes_to: tuple[int, ...] = ()
-    off: tuple[str, ...] = ()
+    goes_to: tuple[int, ...] = ()  # a running training would run elsewhere: so many workers on each node, most first
+    off: tuple[str, ...] = ()  # and on none of these
     spread: str = ""  # a service: over what its replicas are to be spread, of SPREADS; empty: they are packed
     offloads: bool = False  # a service: the weights of its replicas on standby may wait in the memory of their nodes
     role_counts: tuple[int, ...] = ()  # with goes_to: how many of each of its roles are to be there; empty: as now
     asynchronous: bool = False  # its workers do not wait for each other in each step
+    batch_wanted: int | None = None  # with goes_to: the batch with which it is to start again; None: as now
+    at_risk: bool = False  # a service that is at risk of missing its objective, or has missed it
 
     @property
     def is_waiting(self) -> bool:
@@ -392,8 +393,7 @@ def can_grow(workload: Workload) -> bool:
         return False
     if workload.after or workload.finishing or workload.started_at is None:
         return False
-    held = workload.placement
-    return len(held) - workload.role_members < most(workload) and not any(a.leaving for a in held)
+    return len(held := workload.placement) - workload.role_members < most(workload) and not any(a.leaving for a in held)
 
 
 def _owned(workload: Workload) -> int:

@@ -8,11 +8,12 @@ import numpy as np
 from gpushare.packing import Bools
 from scheduler.model.demand import Demand
 from scheduler.model.settings import Placement, Settings
-from scheduler.model.snapshot import COMPUTE, MEMORY, Inventory, Snapshot
+from scheduler.model.snapshot import Inventory, Snapshot
 from scheduler.model.workload import ResourceRequest
 from scheduler.placement.fleet import devices_of, empty_fleet, kinds_of, take, want_of
-from scheduler.placement.rows import BITS, MIB, Fleet, Want
+from scheduler.placement.rows import Fleet, Want
 from scheduler.state.free import Free
+from scheduler.state.passes import follow, load
 
 Spot = tuple[int, tuple[int, ...]]  # a node, and the devices there
 SCORED = 8  # workers of a gang: the others go to nodes of the same kind, so that they hardly change a comparison
@@ -45,8 +46,7 @@ class Chooser:
     def __init__(self, inventory: Inventory, fleet: Fleet, scorer: Scorer) -> None:
         self._fleet, self._scorer = fleet, scorer
         self._kinds = kinds_of(inventory)
-        self._node = inventory.node_of
-        self._device = np.arange(len(self._node)) - inventory.offset[self._node]
+        self._inventory = inventory
         self._wants: dict[ResourceRequest, Want] = {}
 
     def spots(self, ask: ResourceRequest, free: Free, rooms: Sequence[Room], most: int) -> list[Spot]:
@@ -91,13 +91,7 @@ class Chooser:
 
     def _follow(self, free: Free) -> None:
         """Make the rows say what is free, with a new version where they said something else."""
-        fleet = self._fleet
-        gpu = np.zeros_like(fleet.gpu)
-        gpu[self._node, self._device] = (np.maximum(free.gpu[COMPUTE], 0) << BITS) + np.clip(free.gpu[MEMORY], 0, MIB)
-        host = free.node.T
-        changed = (gpu != fleet.gpu).any(axis=1) | (host != fleet.host).any(axis=1)
-        fleet.gpu[changed], fleet.host[changed] = gpu[changed], host[changed]
-        fleet.version[changed] += 1
+        follow(self._fleet, self._inventory, free.gpu, free.node)
 
 
 class Known(NamedTuple):
@@ -141,6 +135,7 @@ def _chooser(snapshot: Snapshot, placement: Placement) -> Chooser:
 
 def _scorer(placement: Placement, snapshot: Snapshot, fleet: Fleet, kinds: Sequence[tuple[str, int]]) -> Scorer:
     # Imported where needed: the compiler behind them takes a second to load, and most processes place nothing.
+    load()
     if placement is Placement.FIRST_FIT:
         from scheduler.placement.fits import FirstFit
 

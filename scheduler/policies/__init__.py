@@ -12,6 +12,7 @@ from dataclasses import replace
 from scheduler.cycle import schedule as weft
 from scheduler.explain.reasons import awaiting
 from scheduler.explain.refresh import is_news
+from scheduler.explain.roundview import Note
 from scheduler.fit.capacity import Refusal
 from scheduler.model.decision import Decision, Wait
 from scheduler.model.partial_cycle import Starts
@@ -55,15 +56,20 @@ def decide(snapshot: Snapshot, settings: Settings, memo: Memo | None = None) -> 
 
 
 def decide_round(
-    snapshot: Snapshot, settings: Settings, memo: Memo | None = None
+    snapshot: Snapshot, settings: Settings, memo: Memo | None = None, note: Note | None = None
 ) -> tuple[tuple[Decision, ...], Starts]:
-    """What `decide` decides, and the planned starts of those that wait on. Raises UnknownPolicyError."""
+    """What `decide` decides, and the planned starts of those that wait on. Raises UnknownPolicyError.
+
+    note: takes how the round left the queue.
+    """
     if settings.policy == WEFT:
-        return weft.decide(snapshot, settings, memo)
+        return weft.decide(snapshot, settings, memo, note=note)
     session = Session(snapshot, settings, memo)
     plan = session.plan
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
     told = [(workload, refusal) for workload, refusal in outcomes(session) if refusal is not None]
+    if note is not None:
+        note.take(session, told, None)
     told += [(workload, awaiting(plan, workload)) for workload in reserved]
     moved = {decision.workload for decision in plan.decisions}
     waits = (

@@ -24,8 +24,10 @@ MayShrink = Callable[[Workload], bool]  # asked again before each worker, of the
 
 
 def may_shrink_for(claimant: Workload) -> MayShrink:
-    """Which elastic gangs give workers to a claimant of their own team: those of no higher priority."""
-    return lambda gang: gang.team == claimant.team and gang.priority <= claimant.priority
+    """Which elastic gangs give workers to a claimant of their own team: those of no higher priority, and to a service
+    at risk of missing its objective all."""
+    at_risk = claimant.at_risk
+    return lambda gang: gang.team == claimant.team and (at_risk or gang.priority <= claimant.priority)
 
 
 def has_surplus(gang: Workload) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpushare.gpu import WHOLE
 from scheduler.fit.capacity import per_node
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Bools, Ints
+from scheduler.model.snapshot import FUTURE_IDLE, Bools, Ints
 from scheduler.model.workload import Workload, staying
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import (
@@ -31,6 +31,7 @@ from scheduler.state.ledger import (
     WORKERS,
     Ledger,
 )
+from scheduler.state.passes import cheapest, give
 from scheduler.state.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -63,13 +64,26 @@ class Evictable:
         self._since: dict[tuple[str, float], Ints] = {}
         self._stays_at = plan, -1  # a plan after so many swaps, and the workloads that it has not moved
         self._stays: Bools = np.zeros(0, dtype=np.bool_)
+        self._moved: set[str] = set()  # by that plan then
         self._slot, self._rows = ledger.slot, ledger.rows
+        self._unsettled, self._index = ledger.unsettled, plan.inventory.index
         self._given: dict[
             tuple[str, ...], tuple[Ints, Ints]
         ] = {}  # by gangs: what they could give of each device, node
         self._at = np.full(len(ledger.ints), -1, dtype=np.int64)  # the number of the candidate in each slot, -1: none
         self._at[slots] = np.arange(len(slots))
-        self._devices, self._hosts = (self._numbered(rows) for rows in ledger.rows)
+
+    @cached_property
+    def _devices(self) -> Ints:
+        """What candidates hold of devices: the ledger's rows, with their numbers in the place of slots."""
+        return self._numbered(self._rows.devices)
+
+    @cached_property
+    def _hosts(self) -> Ints:
+        """The same of nodes; by node, and there by number."""
+        hosts = self._numbered(self._rows.hosts)
+        ordered: Ints = hosts[np.lexsort((hosts[:, 0], hosts[:, 1]))]
+        return ordered
 
     def _numbered(self, rows: Ints) -> Ints:
         """Those rows of the ledger that candidates have, with their numbers in the place of slots."""
@@ -105,6 +119,12 @@ class Evictable:
         """The candidates, the cheapest first."""
         return [w for slot in self._slots.tolist() if (w := self._whose[slot]) is not None]
 
+    def workload(self, number: int) -> Workload:
+        """One of the candidates."""
+        found: Workload | None = self._whose[int(self._slots[number])]
+        assert found is not None  # noqa: S101 - a candidate has a row
+        return found
+
     def of_team(self, team: str) -> Ints:
         """A team's own candidates, the cheapest first."""
         known = self._of_team.get(team)
@@ -137,9 +157,20 @@ class Evictable:
             return numbers
         of, swaps = self._stays_at
         if of is not plan or swaps != plan.swaps:
-            self._stays_at, self._stays = (plan, plan.swaps), self._without(plan.changed())
+            self._follow(plan)
         kept = numbers[self._stays[numbers]]
         return kept[self._without(spared)[kept]] if spared else kept
+
+    def _follow(self, plan: Plan) -> None:
+        """Bring it up to date which candidates the plan has not moved."""
+        of, _ = self._stays_at
+        before = self._moved if of is plan else set()
+        if of is not plan or not self._stays.size:
+            self._stays = np.ones(len(self._slots), dtype=np.bool_)
+        for uid in before ^ plan.moved:
+            if (number := self._number(uid)) >= 0:
+                self._stays[number] = uid not in plan.moved
+        self._stays_at, self._moved = (plan, plan.swaps), set(plan.moved)
 
     def _without(self, uids: Iterable[str]) -> Bools:
         """All candidates but these. Shape [candidates]."""
@@ -152,11 +183,9 @@ class Evictable:
         inventory, later = plan.inventory, plan.free[FUTURE_IDLE]
         gone = np.zeros(len(self._slots), dtype=np.bool_)
         gone[numbers] = True
-        rows, hosts = self._held(plan, self._devices, gone), self._held(plan, self._hosts, gone)
         gpu, host = later.gpu.copy(), later.node.copy()
-        for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
-            gpu[kind] += np.bincount(rows[:, 1], rows[:, column], gpu.shape[1]).astype(np.int64)
-            host[kind] += np.bincount(hosts[:, 1], hosts[:, column], host.shape[1]).astype(np.int64)
+        for rows, into in ((self._devices, gpu), (self._hosts, host)):
+            give(self._kept(plan, rows, gone), gone, into)
         gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
         return free_of(inventory, gpu, host)
 
@@ -177,19 +206,40 @@ class Evictable:
         ))  # fmt: skip
         return free_of(inventory, gpu, host)
 
-    def _held(self, plan: Plan, rows: Ints, chosen: Bools) -> Ints:
-        """The rows of the chosen, without the workers that an elastic gang of theirs gives up on the plan."""
-        mask: Bools = chosen[rows[:, 0]]
+    def _kept(self, plan: Plan, rows: Ints, chosen: Bools) -> Ints:
+        """All rows, without the workers that an elastic gang of the chosen gives up on the plan."""
+        given: Bools | None = None
         for gang in self.elastic:
             number, now = self._number(gang.id), plan.workload(gang.id)
             if number >= 0 and chosen[number] and now is not gang:
-                given = [a.rank for a in now.placement if a.leaving]
-                mask &= ~((rows[:, 0] == number) & np.isin(rows[:, -1], given))
-        return rows[mask]
+                ranks = [a.rank for a in now.placement if a.leaving]
+                theirs = (rows[:, 0] == number) & np.isin(rows[:, -1], ranks)
+                given = theirs if given is None else given | theirs
+        return rows if given is None else rows[~given]
 
     def on_nodes(self, numbers: Ints, nodes: Bools) -> Ints:
-        """Those of the candidates that have a worker on one of these nodes. nodes: shape [N]."""
-        return numbers[np.isin(numbers, self._hosts[nodes[self._hosts[:, 1]], 0])]
+        """Those of the candidates that have a worker on one of these nodes that stays. nodes: shape [N]."""
+        return numbers[self._are_there(self._hosts, nodes)[numbers]]
+
+    def are_there(self, numbers: Ints, nodes: Bools) -> Bools:
+        """Which of the candidates have a worker on one of these nodes, leaving ones included. nodes: shape [N]."""
+        there = self._are_there(self._hosts, nodes) | self._are_there(self._leaving, nodes)
+        found: Bools = there[numbers]
+        return found
+
+    def _are_there(self, rows: Ints, nodes: Bools) -> Bools:
+        """Which candidates have one of these rows of hosts on one of these nodes. Shape [candidates]."""
+        there = np.zeros(len(self._slots), dtype=np.bool_)
+        there[rows[nodes[rows[:, 1]], 0]] = True
+        return there
+
+    @cached_property
+    def _leaving(self) -> Ints:
+        """Rows (candidate, node) of workers of candidates that leave already: a gang that shrinks has such."""
+        index = self._index
+        found = ((self._number(uid), w) for uid, w in self._unsettled.items())
+        rows = [(n, index[a.node]) for n, w in found if n >= 0 for a in w.placement if a.leaving and a.node in index]
+        return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
     def prices(
         self, plan: Plan, claimant: Workload, numbers: Ints, free: Free, allowed: Bools, costs: Floats | None = None
@@ -208,17 +258,8 @@ class Evictable:
         missing = np.where(has_room | ~could, 0, missing)
         chosen = np.zeros(len(self._slots), dtype=np.bool_)
         chosen[numbers] = True
-        rows = self._held(plan, self._hosts, chosen)
-        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
-        number, node, held = rows[:, 0], rows[:, 1], rows[:, 4]
-        total = np.cumsum(held)
-        first = np.searchsorted(node, node)  # first row of the same node
-        before = total - held - (total[first] - held[first])
-        is_first = np.ones(len(rows), dtype=np.bool_)  # a candidate counts once a node
-        is_first[1:] = (number[1:] != number[:-1]) | (node[1:] != node[:-1])
-        counted = is_first & (before < missing[node])
-        each = self.costs if costs is None else costs
-        price = np.bincount(node[counted], each[number[counted]], len(could))
+        rows = self._kept(plan, self._hosts, chosen)
+        price = cheapest(rows, chosen, missing, self.costs if costs is None else costs)
         return np.where(could, price, np.inf)
 
 
@@ -226,8 +267,9 @@ def _may_leave(plan: Plan, settings: Settings) -> Ints:
     """Slots of those that may be made to leave now: preemptible, not just started, not preempted too often."""
     ledger, at = plan.ledger, plan.snapshot.at
     may: Bools = ledger.flags[:, MAY_LEAVE] & (at - ledger.times[:, STARTED] >= settings.min_runtime_seconds)
+    most = settings.max_preemptions
     for uid, workload in ledger.preempted.items():
-        if len(recent_preemptors(workload, at, settings)) >= settings.max_preemptions:
+        if len(workload.preempted_by) >= most and len(recent_preemptors(workload, at, settings)) >= most:
             may[ledger.slot[uid]] = False
     return np.flatnonzero(may)
 
@@ -254,4 +296,5 @@ def preemption_limited(plan: Plan, settings: Settings) -> frozenset[str]:
     So what may not be taken back from a team never adds up to more than it owns.
     """
     at, most = plan.snapshot.at, settings.max_preemptions
-    return frozenset(uid for uid, w in plan.ledger.again.items() if len(recent_preemptors(w, at, settings)) >= most)
+    often = ((uid, w) for uid, w in plan.ledger.again.items() if len(w.preempted_by) >= most)
+    return frozenset(uid for uid, w in often if len(recent_preemptors(w, at, settings)) >= most)

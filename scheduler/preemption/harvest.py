@@ -11,7 +11,7 @@ of its own. Its gain is measured by `manage.py benchmark mixed`.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpushare.gpu import WHOLE
+from gpushare.gpu import WHOLE, Enforcer
 from scheduler.fit.claim import claim, fits
 from scheduler.model.decision import EvictReason, Whose
 from scheduler.model.mention import counted, mention
@@ -99,7 +99,8 @@ def _is_open(session: Session, device: Device) -> bool:
     inventory = session.plan.inventory
     at = int(inventory.node_of[device])
     node, index = inventory.nodes[at], device - int(inventory.offset[at])
-    return node.is_usable and node.takes_shares and node.enforces_limits and index not in node.lost
+    is_held = node.enforces_limits and node.enforcer != Enforcer.ON_DEMAND  # there memory comes and goes unannounced
+    return node.is_usable and node.takes_shares and is_held and index not in node.lost
 
 
 def _device(session: Session, node: str, gpus: tuple[int, ...]) -> Device:

@@ -4,23 +4,26 @@ Tried on the plan itself between a mark and a rollback; a set is taken only if t
 and only after every victim was found to be needed (docs/promises.md, S8 and S9).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
 from scheduler.fit.capacity import allowed_nodes
-from scheduler.fit.claim import claim, fits, quota_room
-from scheduler.fit.gang import Goal, find_places
+from scheduler.fit.claim import Places, claim, fits, quota_room
+from scheduler.fit.gang import Goal, find_places, has_places
 from scheduler.model.decision import EvictReason
-from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints
-from scheduler.model.workload import Workload, least
+from scheduler.model.snapshot import FUTURE_IDLE, Bools, Flavor, Ints, Inventory
+from scheduler.model.workload import Level, Workload, least
 from scheduler.preemption.borrowed import take_back
 from scheduler.preemption.elastic import Lent
 from scheduler.preemption.evictable import Evictable, recent_preemptors
+from scheduler.preemption.scratch import Scratch
 from scheduler.state.free import Free
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
+from scheduler.state.tenants import has_share
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,15 @@ def _evict(task: Search, start: int, lent: Lent | None) -> bool:
     if free is None or not _could_fit(task, free, room):
         return False
     mark = plan.mark()
+    scratch = _scratch(task) if lent is None else None
     for scenario in _scenarios(task, free):
         if task.tried >= task.max_tries:
             break
         task.tried += 1
-        victims = _needed(task, _evict_until_fits(task, scenario))
+        if scratch is not None:
+            victims = scratch.needed(scenario, conditions.may_take)
+        else:
+            victims = _needed(task, _evict_until_fits(task, scenario))
         if victims and not conditions.may_all(victims):
             victims = []
         if victims and lent is not None:
@@ -128,6 +135,14 @@ def _evict(task: Search, start: int, lent: Lent | None) -> bool:
         mark = _tried_in_vain(task, start, lent) if victims else mark
         plan.rollback(mark)
     return False
+
+
+def _scratch(task: Search) -> Scratch | None:
+    """What to try sets of victims on; None: the plan has to be asked, as it knows beside what a share may lie."""
+    session, claimant = task.session, task.claimant
+    if not session.shortcuts.direct or (has_share(claimant) and session.plan.tenants is not None):
+        return None
+    return Scratch(session, claimant, task.conditions.is_owed)
 
 
 def _tried_in_vain(task: Search, start: int, lent: Lent | None) -> int:
@@ -156,6 +171,8 @@ def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]
 def _could_fit(task: Search, free: Free, room: Sequence[Flavor | None]) -> bool:
     """Whether the claimant would have places if all of them left: cheap, and most claimants end here."""
     inventory, claimant = task.plan.inventory, task.claimant
+    if task.session.shortcuts.direct:
+        return any(has_places(inventory, claimant, _least(claimant), free, flavor) for flavor in room)
     return any(find_places(inventory, claimant, _least(claimant), free, flavor) is not None for flavor in room)
 
 
@@ -174,7 +191,7 @@ def _could_hold(task: Search, flavor: Flavor | None) -> bool:
         )
 
 
-def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
+def _scenarios(task: Search, free: Free) -> Iterator[Iterable[Workload]]:
     """Lists of workloads to evict in order, the most promising list first."""
     plan, claimant, evictable = task.plan, task.claimant, task.evictable
     is_first = True
@@ -187,31 +204,30 @@ def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
             prices = np.where(np.isfinite(prices), prices, theirs)
         order = np.argsort(prices, kind="stable")
         order = order[np.isfinite(prices[order])]
-        for names in _node_sets(task, free, flavor, order):
-            there: list[Workload] = []
-            elsewhere: list[Workload] = []
-            for number in task.found.tolist():
-                workload = evictable.workloads[number]
-                (there if any(a.node in names for a in workload.placement) else elsewhere).append(workload)
+        for nodes in _node_sets(task, free, flavor, order):
+            is_there = evictable.are_there(task.found, nodes)
+            there = [evictable.workload(number) for number in task.found[is_there].tolist()]
             if there:
                 yield there
             if (
                 is_first and task.conditions.is_for_quota
             ):  # it may be quota, not room, that is missing: then any victim helps
                 is_first = False
-                yield there + elsewhere
+                others = task.found[~is_there].tolist()
+                yield chain(there, map(evictable.workload, others))
 
 
-def _node_sets(task: Search, free: Free, flavor: Flavor | None, order: Ints) -> Iterator[set[str]]:
-    """Sets of nodes on which the claimant could fit, the cheapest first. order: nodes by price."""
+def _node_sets(task: Search, free: Free, flavor: Flavor | None, order: Ints) -> Iterator[Bools]:
+    """Sets of nodes on which the claimant could fit, the cheapest first; shape [N]. order: nodes by price."""
     inventory, claimant = task.plan.inventory, task.claimant
     goal = _least(claimant)
+    if task.session.shortcuts.direct and _goes_on_each(claimant, goal):
+        for node in order:
+            yield _mask(inventory, node)
+        return
 
-    def places_on(nodes: Ints) -> set[str]:
-        mask = np.zeros(len(inventory.nodes), dtype=np.bool_)
-        mask[nodes] = True
-        places = find_places(inventory, claimant, goal, free, flavor, mask)
-        return {place.node for place in places} if places else set()
+    def places_on(nodes: Ints) -> Places | None:
+        return find_places(inventory, claimant, goal, free, flavor, _mask(inventory, nodes))
 
     while order.size and places_on(order):
         low, high = 1, len(order)
@@ -221,12 +237,24 @@ def _node_sets(task: Search, free: Free, flavor: Flavor | None, order: Ints) -> 
                 high = middle
             else:
                 low = middle + 1
-        yield places_on(order[:low])
+        yield _mask(inventory, [inventory.index[place.node] for place in places_on(order[:low]) or ()])
         # Without its dearest node, or, for a single worker, without those tried: the next set.
         order = np.delete(order, low - 1)
 
 
-def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[tuple[Workload, Workload]]:
+def _goes_on_each(claimant: Workload, goal: Goal) -> bool:
+    """Whether it could be on any node that takes one worker, as all have that have a price: each is a set by itself."""
+    is_linked = claimant.topology.require == Level.NVLINK and claimant.ask.gpus > 1
+    return goal.least == 1 and not claimant.roles and not is_linked
+
+
+def _mask(inventory: Inventory, nodes: Ints | int | list[int]) -> Bools:
+    mask = np.zeros(len(inventory.nodes), dtype=np.bool_)
+    mask[nodes] = True
+    return mask
+
+
+def _evict_until_fits(task: Search, scenario: Iterable[Workload]) -> list[tuple[Workload, Workload]]:
     """Evict on the plan until the claimant fits; what left and how each was before, or nothing if it never does."""
     plan, claimant, conditions = task.plan, task.claimant, task.conditions
     victims: list[tuple[Workload, Workload]] = []

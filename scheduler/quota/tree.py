@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gpushare.gpu import WHOLE
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot, is_staying
 from scheduler.model.team import Quota
 from scheduler.model.workload import Phase, Workload
 
@@ -58,6 +58,7 @@ ENDLESS = 1 << 60  # milli-GPU
 
 
 Changes = list[tuple[str, int]]  # (team, milli-GPU) that is held as well; negative: no longer held
+Held = tuple[tuple[str, bool, str, int, int], ...]  # team, whether it may be preempted, pool, state, milli-GPU
 
 
 class Tree:
@@ -146,7 +147,6 @@ class Usage:
             {k: 0 for k in keys},
         )  # Kueue's usage: children count beyond what they keep
         self.firm = ({k: 0 for k in keys}, {k: 0 for k in keys})  # the part that may not be preempted
-
         self.state = 0  # a number that no other state of this usage has
         self._states = 0
         self._borrowers: dict[str, tuple[int, list[str]]] = {}  # by pool, as of that state
@@ -171,12 +171,54 @@ class Usage:
         for (team, is_preemptible, pool, when), milli in sums.items():
             self._add(team, is_preemptible, pool, when, sign * milli)
 
+    def own(self) -> Held:
+        """What each team's own work holds, without its children's, where that is anything."""
+        found: list[tuple[str, bool, str, int, int]] = []
+        for when in (IDLE, FUTURE_IDLE):
+            for name, pool in self.tree.quota_nodes:
+                firm, total = (
+                    sums[when][name, pool] - sum(sums[when][child, pool] for child in self.tree.children.get(name, ()))
+                    for sums in (self.firm, self.total)
+                )
+                parts = ((name, False, pool, when, firm), (name, True, pool, when, total - firm))
+                found += [part for part in parts if part[-1] and name != CLUSTER]
+        return tuple(found)
+
+    def hold(self, held: Held) -> None:
+        """Count what `own` told of another usage; what no team or pool is known of any more is left out."""
+        for team, is_preemptible, pool, when, milli in held:
+            if (team, pool) in self.tree.quota_nodes:
+                self._add(team, is_preemptible, pool, when, milli)
+
     def count(self, workload: Workload, sign: int = 1) -> None:
         """Count a workload's placement (sign -1: no longer)."""
         if not workload.placement or not workload.uses_gpus:
             return
         for (pool, when), milli in held(workload, self.pool_of).items():
             self._add(workload.team, workload.preemptible, pool, when, sign * milli)
+
+    def exchange(self, old: Workload, new: Workload) -> None:
+        """Count a workload as it is now instead of as it was: only where it holds something else is charged."""
+        if (old.team, old.preemptible) != (new.team, new.preemptible):
+            self.count(old, -1)
+            self.count(new)
+            return
+        before, after = ({} if not w.placement or not w.uses_gpus else held(w, self.pool_of) for w in (old, new))
+        for key in before.keys() | after.keys():
+            if more := after.get(key, 0) - before.get(key, 0):
+                self._add(new.team, new.preemptible, *key, more)
+
+    def count_staying(self, workload: Workload, sign: int) -> None:
+        """Count what a running workload would free if it were made to leave, as of then (sign -1: no longer)."""
+        if not workload.uses_gpus:
+            return
+        sums: dict[str, int] = {}
+        for worker in workload.placement:
+            pool = self.pool_of.get(worker.node)
+            if pool is not None and is_staying(workload, worker):
+                sums[pool] = sums.get(pool, 0) + workload.milli_of(worker)
+        for pool, milli in sums.items():
+            self._add(workload.team, workload.preemptible, pool, FUTURE_IDLE, sign * milli)
 
     def _add(self, team: str, is_preemptible: bool, pool: str, when: int, milli: int) -> None:
         self.charge(team, pool, when, milli)

@@ -47,6 +47,7 @@ class Columns:
         self.pending: PendingQueue = session.plan.ledger.pending
         self.told: Ints = np.full(len(self.pending.ints), NOT_TOLD, dtype=np.int64)
         self.refusals: list[Refusal] = []
+        self.passed: list[Ints] = []  # rows in the order in which they had a turn, or would have had
         self._limited_or_gated = self._find_limited_or_gated()
         self.queues = {
             self.pending.workload(int(slots[0])).team: TeamQueue(self, slots)
@@ -134,14 +135,17 @@ class TeamQueue:
             rows = self.slots[self.position : self.position + WINDOW]
             stops = (told[rows] == NOT_TOLD) | ((pending.ints[rows, NEED] > own) != borrows)
             first = int(stops.argmax())
+            passed = first if stops[first] else len(rows)
+            if passed:
+                self._columns.passed.append(rows[:passed])
+                self.position += passed
             if stops[first]:
-                self.position += first
                 return Next.of(pending, int(rows[first]))
-            self.position += len(rows)
         return None
 
     def advance(self) -> None:
         """Go on behind the one that `peek` told."""
+        self._columns.passed.append(self.slots[self.position : self.position + 1])
         self.position += 1
 
 

@@ -39,9 +39,9 @@ class QuotaShortage:
         self._at = -1  # the plan's swaps for which it holds
 
     def covers(self, workload: Workload) -> bool:
-        """Whether all that it may use is known to be in vain."""
+        """Whether all that it may use is known to be in vain. A service at risk may take more than others."""
         session = self._session
-        if self._at != session.plan.swaps or workload.id in session.preemption_limited:
+        if self._at != session.plan.swaps or workload.id in session.preemption_limited or workload.at_risk:
             return False
         options, asked = session.flavors.of(workload), Short.of(workload)
         return bool(options) and all(f is not None and self._is_short(workload, f.pool, asked) for f in options)

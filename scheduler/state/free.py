@@ -7,6 +7,7 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
 from scheduler.model.snapshot import COMPUTE, Ints, Inventory
+from scheduler.state.passes import idle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,7 @@ class Free:
 
 def free_of(inventory: Inventory, gpu: Ints, node: Ints) -> Free:
     """What is free, with the whole idle devices counted by node. gpu: [2, G], node: [2, N]."""
-    idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
-    return Free(gpu, node, idle)
+    return Free(gpu, node, idle_of(inventory, gpu))
 
 
 def is_idle(gpu: Ints) -> Bools:

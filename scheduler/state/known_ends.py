@@ -34,7 +34,7 @@ class ExpectedEnds:
                 out[slot] = times.planned_end(workload, at)[0]
         stays = ledger.flags[:, RUNS] & (ledger.times[:, STARTED] <= at) & does_end
         known[stays] = out[stays]
-        self._of, self._ends, self._by = ledger.slots, known, (times, at)
+        self._of, self._ends, self._by = [*ledger.slots], known, (times, at)
         return out
 
     def _known(self, ledger: Ledger, at: float, times: RunTimes) -> Floats:

@@ -30,7 +30,7 @@ _DICTS = (
     "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "lending", "growable",
     "preempted", "team_number", "borrowing", "sleeping", "wishing", "offloaded", "labelled", "models",
 )  # fmt: skip
-MAX_PAIRS = 4000  # changes after which counting anew is as fast
+MAX_PAIRS = 4000  # changes after which counting anew is as fast, or half of all workloads
 
 
 class Want(NamedTuple):
@@ -96,15 +96,23 @@ class Ledger(Slotted):
 
     def after(self, pairs: Iterable[Pair], inventory: Inventory) -> "Ledger":
         """That of the snapshot with these workloads exchanged: (before or None, after or None)."""
-        other, changes = self._copied(), list(pairs)
+        other = self._copied()
         other.usage = self.usage.copy()
-        other._change(changes, inventory)
-        for old, new in changes:
-            if old is not None:
-                other.usage.count(old, -1)
-            if new is not None:
-                other.usage.count(new)
+        other.follow(pairs, inventory)
         return other
+
+    def follow(self, pairs: Iterable[Pair], inventory: Inventory) -> None:
+        """Become that of the snapshot with these workloads exchanged: (before or None, after or None)."""
+        changes = list(pairs)
+        self._change(changes, inventory)
+        for old, new in changes:
+            if old is not None and new is not None:
+                self.usage.exchange(old, new)
+            elif old is not None:
+                self.usage.count(old, -1)
+            elif new is not None:
+                self.usage.count(new)
+        self.pending.tidy()
 
     def _copied(self) -> Self:
         """Another with rows, a pending queue and dicts of its own; what is held is shared."""
@@ -258,26 +266,42 @@ class Ledgers:
 
     Snapshots that follow each other share all but a few workloads. What differs is found by comparing identities, so
     that nothing has to tell about a change, and a snapshot of anything else is only slower.
+
+    hands_on: what asks is done with a ledger before it asks for the next one, so that this is the same one, changed,
+    and no copy: a round of 50,000 GPUs copies for 30 ms. `recount.check` compares it with one that is counted anew.
     """
 
-    def __init__(self, known: "Ledgers | None" = None) -> None:
+    def __init__(self, known: "Ledgers | None" = None, *, hands_on: bool = False) -> None:
         self._ledger: Ledger | None = known._ledger if known else None
         self._of: Snapshot | None = known._of if known else None
+        self._hands_on = hands_on
+        self._is_shared = known is not None  # others may still look at the ledger
+        if known is not None:
+            known._is_shared = True
 
     def of(self, snapshot: Snapshot) -> Ledger:
         """The snapshot's ledger: the one before by difference, or counted anew."""
-        self._ledger = self._next(snapshot)
+        before, of = self._ledger, self._of
+        self._ledger, self._of = None, None  # what breaks off leaves nothing half changed behind
+        self._ledger = self._next(before, of, snapshot)
+        self._is_shared = self._is_shared and self._ledger is before
         self._of = snapshot
         return self._ledger
 
-    def _next(self, snapshot: Snapshot) -> Ledger:
-        ledger, of = self._ledger, self._of
+    @property
+    def last(self) -> tuple[Ledger, Snapshot] | None:
+        """The last ledger and its snapshot; None before the first."""
+        return None if self._ledger is None or self._of is None else (self._ledger, self._of)
+
+    def _next(self, ledger: Ledger | None, of: Snapshot | None, snapshot: Snapshot) -> Ledger:
         if ledger is None or of is None or snapshot.inventory is not of.inventory or snapshot.teams is not of.teams:
             return Ledger(snapshot)
         pairs = [] if snapshot.workloads is of.workloads else _differences(of.workloads, snapshot.workloads)
-        if len(pairs) > MAX_PAIRS:
+        if len(pairs) > max(MAX_PAIRS, len(snapshot.workloads) // 2):
             return Ledger(snapshot)
-        if pairs:
+        if pairs and self._hands_on and not self._is_shared:
+            ledger.follow(pairs, snapshot.inventory)
+        elif pairs:
             ledger = ledger.after(pairs, snapshot.inventory)
         if snapshot.quotas is of.quotas:
             return ledger

@@ -29,6 +29,11 @@ class Memo:
     hints: dict[tuple[str, str], float] = field(default_factory=dict)
     _times: RunTimes | None = None  # predict/run_times.py: what the history says of them
 
+    @classmethod
+    def of_one_loop(cls) -> "Memo":
+        """For a caller that is done with each round before it begins the next: the ledger is handed on, not copied."""
+        return cls(Ledgers(hands_on=True))
+
     def times(self, history: History, settings: Settings) -> RunTimes:
         """What this history says of running times."""
         if self._times is None or not self._times.holds_for(history, settings):

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.cycle.precedence import CLASS
+from scheduler.cycle.precedence import class_of
 from scheduler.model.snapshot import Bools, Ints
 from scheduler.model.workload import Kind, Workload, least
 from scheduler.predict.run_times import RunTimes, runs_alike
@@ -39,18 +39,24 @@ class PendingQueue(Slotted):
         self.times: Floats = np.zeros((size, 3))
         self.is_gated: Bools = np.zeros(size, dtype=np.bool_)
         self.waits: Bools = np.zeros(size, dtype=np.bool_)
+        self.exchanged = 0  # how often a row was: another number, other rows
         self._numbers: dict[Hashable, int] = {}
         self._equivalences: dict[int, str] = {}
 
     def copy(self) -> "PendingQueue":
         """The same rows, to be changed apart."""
         other = self._copied()
-        if len(self._numbers) > MAX_NUMBERS + 4 * len(self.slot):
-            other._renumber()  # noqa: SLF001
+        other.tidy()
         return other
+
+    def tidy(self) -> None:
+        """Give numbers anew once most are of what no longer waits."""
+        if len(self._numbers) > MAX_NUMBERS + 4 * len(self.slot):
+            self._renumber()
 
     def exchange(self, old: Workload | None, new: Workload | None) -> None:
         """Have a row for this workload as it is now instead of as it was; None: it did not wait, or does no more."""
+        self.exchanged += 1
         if new is None:
             if old is not None and (slot := self._give_back(old.id)) is not None:
                 self.waits[slot] = False
@@ -87,7 +93,7 @@ class PendingQueue(Slotted):
             equivalence = self._number(text)
             self._equivalences[equivalence] = text
         told = self._number(w.reason), self._number((w.reason, w.message))
-        keys = w.seq, w.priority, CLASS[w.kind], w.attained, w.failures
+        keys = w.seq, w.priority, class_of(w), w.attained, w.failures
         self.ints[slot] = (*keys, self._number(("team", w.team)), equivalence, need, *told)
         self.times[slot] = (w.queued_at, np.inf if w.deadline is None else w.deadline, w.reason_at)
         self.is_gated[slot] = bool(w.after or w.unmet) or w.not_before is not None
@@ -103,13 +109,15 @@ class TimesLeft:
     """For how long those that wait would run, beside the rows of the pending queue; kept (scheduler/state/memo.py)."""
 
     def __init__(self) -> None:
-        self._of: list[Workload | None] = []
+        self._of: list[Workload | None] = []  # what the rows held
+        self._at: tuple[PendingQueue, int] | None = None  # the queue then, and how often a row of it had changed
         self._left: Floats = np.zeros((0, 2))
         self._by: RunTimes | None = None
 
     def of(self, pending: PendingQueue, rows: Ints, at: float, times: RunTimes) -> Floats:
         """`RunTimes.left` of the workloads in these rows; shape [rows, 2]."""
-        if self._by is not times or self._of is not pending.slots:
+        at_queue, exchanged = self._at or (None, 0)
+        if self._by is not times or at_queue is not pending or exchanged != pending.exchanged:
             self._follow(pending, times)
         for slot in rows[np.isnan(self._left[rows, 0])].tolist():
             self._left[slot] = times.left(pending.workload(slot), at)
@@ -127,7 +135,8 @@ class TimesLeft:
                 old, new = self._of[slot], pending.slots[slot]
                 if old is None or new is None or old.id != new.id or not runs_alike(old, new):
                     left[slot] = np.nan
-        self._of, self._left, self._by = pending.slots, left, times
+        self._of, self._left, self._by = [*pending.slots], left, times
+        self._at = pending, pending.exchanged
 
 
 def equivalence_of(workload: Workload) -> tuple[str, int]:
@@ -139,13 +148,15 @@ def equivalence_of(workload: Workload) -> tuple[str, int]:
     is_service = workload.kind is Kind.INFERENCE
     size = (workload.missing,) if is_service else (gang.min, gang.count)
     equivalence = (workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible)
-    text = repr((*equivalence, workload.roles)) if workload.roles else repr(equivalence)
+    more = (*((workload.roles,) if workload.roles else ()), *(("at risk",) if workload.at_risk else ()))
+    text = repr((*equivalence, *more))
     return text, workload.need_milli(least(workload))
 
 
 def _asks_alike(one: Workload, other: Workload) -> bool:
     """Whether two states of a workload have the same equivalence class and need for sure."""
-    same = (one.team, one.kind, one.ask, one.gang, one.topology, one.preemptible, one.roles)
+    same = (one.team, one.kind, one.ask, one.gang, one.topology, one.preemptible, one.roles, one.at_risk)
     return same == (
         *(other.team, other.kind, other.ask, other.gang, other.topology, other.preemptible, other.roles),
+        other.at_risk,
     ) and (one.placement == other.placement)

@@ -4,6 +4,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 `applied` and the columns with `Columns.add`, and keeps beside them what searches read.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from scheduler.model.terms import of_evict, of_place, of_shrink, of_taken_back
 from scheduler.model.workload import Assignment, Phase, Weights, Workload, with_standby
 from scheduler.state.free import Free, free_of, is_idle
 from scheduler.state.ledger import Ledger, is_model
+from scheduler.state.passes import refresh
 from scheduler.state.tenants import Tenants, has_share
 
 Change = Place | Evict | Shrink | Offload
@@ -44,8 +46,12 @@ class Plan:
         self.usage = self.ledger.usage.copy()
         self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
+        # By node, the same again: what waits for a place there, and what has a worker there that is being stopped.
+        self._wanted: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
+        self._left: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
         self.followers: list[Follower] = []
         self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be
+        self.moved: set[str] = set()  # of these, without those that are as they were again: `changed`, in no order
         self.swaps = 0  # changes of a workload, tried ones included: what a search costs
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
         for workload in sorted(self.ledger.unsettled.values(), key=lambda w: w.seq):
@@ -182,15 +188,13 @@ class Plan:
     def _swap(self, new: Workload) -> None:
         self.swaps += 1
         old = self.workload(new.id)
-        self.columns.add(self.inventory, old, -1)
-        self.columns.add(self.inventory, new)
-        self.usage.count(old, -1)
-        self.usage.count(new)
+        self.columns.exchange(self.inventory, old, new)
+        self.usage.exchange(old, new)
         for follower in self.followers:
             follower.changed(old, new)
         self.view[new.id] = new
-        self.reserved.pop(new.id, None)
-        self.leaving.pop(new.id, None)
+        (self.moved.discard if self.snapshot.workloads.get(new.id) is new else self.moved.add)(new.id)
+        self._sort_out(old)
         self._sort_in(new)
         index = self.inventory.index
         names = {a.node for a in old.placement} | {a.node for a in new.placement}
@@ -198,13 +202,25 @@ class Plan:
             self._refresh(node)
 
     def _sort_in(self, workload: Workload) -> None:
+        uid = workload.id
+        if workload.phase is Phase.RESERVED or any(worker.reserved for worker in workload.placement):
+            self.reserved[uid] = workload
+            for worker in workload.placement:
+                self._wanted[worker.node][uid] = workload
         for worker in workload.placement:
-            if worker.reserved:
-                self.reserved[workload.id] = workload
             if worker.leaving:
-                self.leaving[workload.id] = workload
-        if workload.phase is Phase.RESERVED:
-            self.reserved[workload.id] = workload
+                self.leaving[uid] = workload
+                self._left[worker.node][uid] = workload
+
+    def _sort_out(self, workload: Workload) -> None:
+        uid = workload.id
+        if self.reserved.pop(uid, None) is not None:
+            for worker in workload.placement:
+                self._wanted[worker.node].pop(uid, None)
+        if self.leaving.pop(uid, None) is not None:
+            for worker in workload.placement:
+                if worker.leaving:
+                    self._left[worker.node].pop(uid, None)
 
     # free columns
 
@@ -228,6 +244,10 @@ class Plan:
         first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
         gpu, host = columns.gpu[:, :, first:end], columns.node[:, :, node]
         extra_gpu, extra_host = self._not_awaited(node)
+        if isinstance(extra_gpu, int) and not self.ledger.borrowing:
+            now, later = self.free
+            refresh(node, inventory, columns, (now.gpu, now.node, now.idle), (later.gpu, later.node, later.idle))
+            return
         used = {IDLE: np.maximum(gpu[IDLE], gpu[FUTURE_IDLE] + extra_gpu), FUTURE_IDLE: gpu[FUTURE_IDLE]}
         host_used = {IDLE: np.maximum(host[IDLE], host[FUTURE_IDLE] + extra_host), FUTURE_IDLE: host[FUTURE_IDLE]}
         for when in (IDLE, FUTURE_IDLE):
@@ -249,20 +269,18 @@ class Plan:
     def _contested(self) -> list[int]:
         """Nodes where some wait for a place and others leave."""
         index = self.inventory.index
-        wanted = {a.node for w in self.reserved.values() for a in w.placement}
-        left = {a.node for w in self.leaving.values() for a in w.placement}
-        return sorted(index[name] for name in wanted & left if name in index)
+        return sorted(index[name] for name in self._wanted.keys() & self._left.keys() if name in index)
 
     def _not_awaited(self, node: int) -> tuple[Ints | int, Ints | int]:
         """What on a node leaves without a reserved worker there waiting for it.
 
         That worker may start first, so new work must fit beside both. Shapes [2, devices] and [2].
         """
-        if not self.reserved or not self.leaving:
-            return 0, 0
         name = self.inventory.nodes[node].name
-        waiters = [w for w in self.reserved.values() if any(a.node == name for a in w.placement)]
-        leavers = [w for w in self.leaving.values() if any(w.id not in (r.id, *r.after) for r in waiters)]
+        waiters, there = self._wanted.get(name), self._left.get(name)
+        if not waiters or not there:
+            return 0, 0
+        leavers = [w for w in there.values() if any(w.id not in (r.id, *r.after) for r in waiters.values())]
         gpu = np.zeros((2, self.inventory.nodes[node].gpus), dtype=np.int64)
         host = np.zeros(2, dtype=np.int64)
         for leaver in leavers:

@@ -15,6 +15,7 @@ from scheduler.placement.chooser import Chooser
 from scheduler.preemption.evictable import Evictable
 from scheduler.quota.entitlement import Entitlement
 from scheduler.quota.tree import RoomMemo, Tree
+from scheduler.shortcuts import ALL, Shortcuts
 from scheduler.state.memo import Memo
 from scheduler.state.plan import Plan
 
@@ -23,7 +24,7 @@ class Session:
     """A plan over one snapshot with all that is asked beside it.
 
     memo: what rounds before left, by default nothing. candidates: what may be evicted, where another session of
-    the same world has worked that out already.
+    the same world has worked that out already. shortcuts: which of those within searches are in use.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Session:
         settings: Settings,
         memo: Memo | None = None,
         candidates: Callable[[], Evictable] | None = None,
+        shortcuts: Shortcuts = ALL,
     ) -> None:
         self.snapshot, self.settings = snapshot, settings
         self.memo = Memo() if memo is None else memo
@@ -45,6 +47,7 @@ class Session:
         self.chooser: Chooser | None = None  # of places for single workers and replicas, by the policy; None: best fit
         # Set by the round: preempted so often that it starts within its team's nominal quota only.
         self.preemption_limited: frozenset[str] = frozenset()
+        self.shortcuts = shortcuts
         self._candidates = candidates
 
     @cached_property

@@ -53,10 +53,16 @@ class Tenants:
         self._count(new, 1)
 
     def closed_to(self, workload: Workload, when: int) -> Bools:
-        """The devices with shares beside which its team's may not lie, in one state. Shape [G]."""
+        """The devices with shares beside which its team's may not lie, in one state. Shape [G].
+
+        On demand it comes to each GPU of its node, so all of them are closed to it where one is.
+        """
         team = workload.team
         others = self._guarded if team in self._open else self._all - self._of.get(team, self._none())
         closed: Bools = self._seen(others, when) > 0
+        if workload.ask.share and workload.ask.share.on_demand and closed.any():
+            node_of = self._inventory.node_of
+            closed = np.isin(node_of, node_of[closed])
         return closed
 
     def kept_from(self, workload: Workload, when: int, fresh: Bools) -> Bools:

@@ -159,6 +159,16 @@ def test_a_look_that_is_told_in_part_may_ask_for_more_and_is_no_reason_for_less(
     assert law.look(state, replace(more, is_partial=True), fleet, terms(law.ALONE))[1].replicas > usual
 
 
+def test_looks_told_in_part_take_nothing_away_however_little_was_wanted_before_them() -> None:
+    state, (*_, usual) = after(steady(400.0, 40), 1, law.ALONE)
+    at = state.points[-1][0]
+    for scrape in steady(10.0, 2, first=at + 15.0):  # a fall that has to be waited for
+        state, _ = law.look(state, scrape, law.Fleet(usual, usual), terms(law.ALONE))
+    for scrape in steady(10.0, 40, first=at + 45.0):
+        state, wanted = law.look(state, replace(scrape, is_partial=True), law.Fleet(usual, usual), terms(law.ALONE))
+        assert wanted.replicas >= usual
+
+
 def test_a_look_over_no_time_that_can_be_told_says_nothing() -> None:
     (now,) = steady(400.0, 1, first=1.7e9)
     assert now.is_sound

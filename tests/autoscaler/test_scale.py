@@ -69,6 +69,24 @@ def test_without_a_fresh_scrape_a_service_keeps_its_replicas() -> None:
     assert not told(look(AT + 15, 10.0), state, 4, at=AT).decisions  # of the future
 
 
+def test_a_scrape_that_comes_late_may_ask_for_more_and_makes_no_service_smaller() -> None:
+    state, _ = followed(looks(80.0, 60, AT - 15), current=6, gang=Gang(6, 6, 8))
+    assert decided(told(look(AT, 80.0), state, 6, at=AT + 29)) is not None
+    assert decided(told(look(AT, 80.0), state, 6, at=AT + 30)) is None
+    more = decided(told(look(AT, 900.0), state, 6, at=AT + 30))
+    assert more is not None
+    assert more.workers > 6
+
+
+def test_a_queue_at_the_gateway_brings_replicas_before_the_first_scrape() -> None:
+    found = told(None, None, 2, signal=Signal(5, 3.0))
+    decision = decided(found)
+    assert decision is not None
+    assert decision.workers > 2
+    assert found.states["s"].wanted[-1] == (AT, decision.workers)
+    assert not told(None, None, 2, signal=Signal(0, 3.0)).states  # nothing waits: nothing to remember
+
+
 def test_a_service_of_which_no_request_was_answered_keeps_its_replicas() -> None:
     silent = replace(look(AT, 40.0), counts=(0.0,) * 90, answered_seconds=0.0, running=None, widest=None, waiting=None)
     assert not told(silent, None, 4).decisions

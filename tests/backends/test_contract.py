@@ -14,27 +14,28 @@ import pytest
 
 from controlplane.benchmarks.harness import rights
 from controlplane.cluster.kubernetes import names
-from controlplane.cluster.kubernetes import pods as builder
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import RefusedError
 from controlplane.cluster.kubernetes.backends import dra, hami
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.port import PodSpec
-from controlplane.manifests.site import Site, TeamSpace
+from controlplane.enforcer import inside
+from controlplane.manifests import enforcer
+from controlplane.manifests.site import ENFORCER, Site, TeamSpace
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
 from tests.audited import noted
-from tests.backends import told
+from tests.backends import forging, told
+from tests.backends.forging import TEAM
 from tests.controlplane.kubernetes.fences import in_force, refusal
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
 pytestmark = pytest.mark.kubernetes
 
-SITE = Site(has_dra=True)
-TEAM = "/api/v1/namespaces/weft-nlp/pods"
+SITE = Site(has_dra=True, enforcer_image="registry.example/weft:1")
 CLAIMS = dra.path("weft-nlp")
 OTHERS = "/api/v1/namespaces/default/pods"
-UIDS = [f"0a1b2c3d-0000-4000-8000-0000000000{n:02x}" for n in range(17)]
+UIDS = [f"0a1b2c3d-0000-4000-8000-0000000000{n:02x}" for n in range(20)]
 DRIVER = dra.CLASS
 # The nodes of the test, by what their status offers: as NVIDIA's and HAMi's device plugins and the DRA driver would.
 OFFERED = {
@@ -43,6 +44,8 @@ OFFERED = {
     "hami": {names.GPU_RESOURCE: "10"},
     "dra": {},
     "sliced": {names.GPU_RESOURCE: "1"},
+    "weft": {names.GPU_RESOURCE: "1", inside.RESOURCE: "4"},
+    "on-demand": {names.GPU_RESOURCE: "3", inside.RESOURCE: "4", inside.ON_DEMAND: "4"},
 }
 REGISTERED = "GPU-h0,10,40960,100,NVIDIA-A100-SXM4-40GB,0,true:"
 
@@ -97,7 +100,11 @@ def _slice() -> dict[str, Any]:
 
 def share(number: int, node: str, guarantee: float = 0.25, memory: str = "9Gi", profile: str = "2g.10gb") -> PodSpec:
     asked = {"gpu_share": {"guarantee": guarantee, "memory": memory}, "cpu": "100m", "memory": "64Mi"}
-    pod = pod_of(job(type="notebook", name=f"n{number}", resources=asked), uid=UIDS[number])
+    is_on_demand = node == "on-demand"
+    more = {"on_demand": True} if is_on_demand else {}
+    pod = pod_of(job(type="notebook", name=f"n{number}", resources=asked, **more), uid=UIDS[number])
+    if is_on_demand:
+        return replace(pod, node=node, gpus=(1,), enforcer=node, on_demand=40_960, reach=(0, 1, 2))
     enforcer = "time-slicing" if node == "sliced" else node
     return replace(pod, node=node, gpus=(0,), enforcer=enforcer, profile=profile if node == "mig" else "")
 
@@ -126,7 +133,13 @@ def node_of(server: TestCluster, path: str) -> str:
 
 @pytest.mark.parametrize(
     ("node", "count", "resource"),
-    [("mig", 3, "nvidia.com/mig-2g.10gb"), ("mps", 4, "nvidia.com/gpu.shared"), ("sliced", 2, names.GPU_RESOURCE)],
+    [
+        ("mig", 3, "nvidia.com/mig-2g.10gb"),
+        ("mps", 4, "nvidia.com/gpu.shared"),
+        ("sliced", 2, names.GPU_RESOURCE),
+        ("weft", 2, names.GPU_RESOURCE),
+        ("on-demand", 2, names.GPU_RESOURCE),
+    ],
 )
 def test_kube_scheduler_gives_no_other_pod_what_shares_have_and_gives_it_once_they_are_gone(
     cluster: KubernetesCluster, server: TestCluster, node: str, count: int, resource: str
@@ -135,8 +148,10 @@ def test_kube_scheduler_gives_no_other_pod_what_shares_have_and_gives_it_once_th
     for pod in pods:
         cluster.start([pod])
     assert {node_of(server, f"{TEAM}/{pod.name}") for pod in pods} == {node}
-    # HAMi's node offers the same name many times over: it is out of the way while this asks for one more.
-    server.patch("/api/v1/nodes/hami", {"spec": {"unschedulable": True}})
+    # What offers the same name is out of the way while this asks for one more.
+    others = [one for one, offered in OFFERED.items() if one != node and resource in offered]
+    for other in others:
+        server.patch(f"/api/v1/nodes/{other}", {"spec": {"unschedulable": True}})
     path = asker(server, f"other-{node}", **{resource: "1"})
     server.wait_for(lambda: f"Insufficient {resource}" in said(server, path), "kube-scheduler's answer")
     stop(cluster, server, *pods)
@@ -147,21 +162,63 @@ def test_kube_scheduler_gives_no_other_pod_what_shares_have_and_gives_it_once_th
 
     server.wait_for(is_given, "its place")
     server.delete(path)
-    server.patch("/api/v1/nodes/hami", {"spec": {"unschedulable": None}})
+    for other in others:
+        server.patch(f"/api/v1/nodes/{other}", {"spec": {"unschedulable": None}})
     server.wait_for(lambda: not server.exists(path), "the other pod's end")
 
 
-def test_the_placeholder_holds_devices_of_sliced_nodes_and_no_others(
+def test_the_placeholder_holds_devices_of_sliced_nodes_and_ours_and_no_others(
     cluster: KubernetesCluster, server: TestCluster
 ) -> None:
-    pods = [share(4, "mig"), share(5, "mps"), share(6, "hami"), share(7, "sliced")]
+    pods = [share(4, "mig"), share(5, "mps"), share(6, "hami"), share(7, "sliced"), share(17, "weft")]
     for pod in pods:
         cluster.start([pod])
     cluster.observe(None)
     holders = server.request("GET", f"/api/v1/namespaces/{names.PLACEHOLDER_NAMESPACE}/pods")["items"]
-    assert [one["spec"]["nodeName"] for one in holders] == ["sliced"]
-    assert cluster.held() == {("sliced", 0)}
+    assert sorted(one["spec"]["nodeName"] for one in holders) == ["sliced", "weft"]
+    assert cluster.held() == {("sliced", 0), ("weft", 0)}
     stop(cluster, server, *pods)
+
+
+def test_a_notebook_on_demand_is_bound_to_all_gpus_of_its_node_which_are_held_until_it_is_gone(
+    cluster: KubernetesCluster, server: TestCluster
+) -> None:
+    pods = [share(number, "on-demand") for number in (18, 19)]
+    for pod in pods:
+        cluster.start([pod])
+    seen = {one.workload: one.gpus for one in cluster.observe(None).pods}
+    assert {seen[pod.workload] for pod in pods} == {(1,)}, "as it was placed"
+    one = server.request("GET", f"{TEAM}/{pods[0].name}")
+    assert one["metadata"]["annotations"][names.GPUS] == one["metadata"]["annotations"][names.DEVICE] == "1,0,2"
+    assert one["spec"]["containers"][0]["resources"]["limits"]["memory"] == f"{64 + 9 * 1024}Mi"
+
+    def held() -> set[int]:
+        """GPUs of its node: those of others may still be held for the tests before."""
+        cluster.observe(None)
+        return {gpu for node, gpu in cluster.held() if node == "on-demand"}
+
+    assert held() == {0, 1, 2}
+    stop(cluster, server, pods[0])
+    assert held() == {0, 1, 2}, "the other one still may go to each of them"
+    stop(cluster, server, pods[1])
+
+    def is_free() -> bool:
+        return not held()
+
+    server.wait_for(is_free, "the end of the placeholders")
+
+
+def test_the_pods_of_our_daemons_are_let_into_their_namespace_and_into_no_other(
+    cluster: KubernetesCluster, server: TestCluster
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{enforcer.NAMESPACE}/daemonsets/{ENFORCER}"
+    template = server.request("GET", path)["spec"]["template"]
+    body = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "one", **template["metadata"]}}
+    there = "/api/v1/namespaces/{}/pods?dryRun=All&fieldValidation=Strict"
+    server.request("POST", there.format(enforcer.NAMESPACE), body)
+    body["spec"] = {**body["spec"], "serviceAccountName": "default"}
+    for namespace in ("weft-nlp", SITE.namespace):
+        assert "forbidden" in refusal(lambda to=namespace: server.request("POST", there.format(to), body))
 
 
 def test_hami_is_told_device_memory_and_percent_in_its_own_form_and_never_beyond_the_device(
@@ -243,79 +300,56 @@ def test_a_share_by_memory_alone_is_refused_where_the_device_s_memory_is_taken(
     server.wait_for(lambda: not server.request("GET", CLAIMS)["items"], "the end of all claims")
 
 
-def forged(server: TestCluster, pod: PodSpec, change: Any) -> str:
-    """What the API server says to the scheduler's own account when the pod is made otherwise."""
-    body = builder.build(pod, namespace="weft-nlp")
-    change(body)
-    token = server.token(rights.ACCOUNT)
-    return refusal(lambda: server.request("POST", f"{TEAM}?dryRun=All", body, token=token))
-
-
-def _limits(**amounts: str | None) -> Any:
-    def change(body: dict[str, Any]) -> None:
-        for part in ("limits", "requests"):
-            given = body["spec"]["containers"][0]["resources"][part]
-            given.update({k: v for k, v in amounts.items() if v is not None})
-            for key in (k for k, v in amounts.items() if v is None):
-                given.pop(key, None)
-
-    return change
-
-
-def _annotation(text: str | None) -> Any:
-    def change(body: dict[str, Any]) -> None:
-        body["metadata"]["annotations"].pop(names.ENFORCER, None)
-        if text is not None:
-            body["metadata"]["annotations"][names.ENFORCER] = text
-
-    return change
-
-
-def _variable(name: str, value: str) -> Any:
-    def change(body: dict[str, Any]) -> None:
-        env = body["spec"]["containers"][0]["env"]
-        body["spec"]["containers"][0]["env"] = [one for one in env if one["name"] != name] + [
-            {"name": name, "value": value}
-        ]
-
-    return change
-
-
-def _spec(**fields: Any) -> Any:
-    return lambda body: body["spec"].update(fields)
-
-
 @pytest.mark.parametrize(
     ("node", "change"),
     [
-        ("mig", _limits(**{"nvidia.com/mig-2g.10gb": "2"})),
-        ("mig", _limits(**{"nvidia.com/mig-1g.5gb": "1"})),
-        ("mig", _limits(**{"nvidia.com/mig-2g.10gb": None})),
-        ("mig", _limits(**{"nvidia.com/gpu.shared": "1"})),
-        ("mig", _annotation(None)),
-        ("mig", _annotation("mps")),
-        ("mig", _annotation("weft")),
-        ("mps", _limits(**{"nvidia.com/gpu.shared": "2"})),
-        ("mps", _variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")),
-        ("mps", _variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=99999M")),
-        ("mps", _variable("CUDA_MPS_PIPE_DIRECTORY", "/x")),
-        ("hami", _limits(**{"nvidia.com/gpumem": "40960"})),
-        ("hami", _limits(**{"nvidia.com/gpucores": "100"})),
-        ("hami", _limits(**{"nvidia.com/gpu": "2"})),
-        ("hami", _variable("CUDA_DEVICE_MEMORY_LIMIT", "0")),
-        ("dra", _spec(schedulerName="weft")),
-        ("dra", _spec(affinity=None)),
-        ("dra", _spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "another"}])),
-        ("dra", _spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])),
-        ("dra", _annotation(None)),
-        ("sliced", _spec(schedulerName="default-scheduler")),
-        ("sliced", _limits(**{"nvidia.com/gpumem": "1"})),
-        ("sliced", _variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10")),
+        ("mig", forging.limits(**{"nvidia.com/mig-2g.10gb": "2"})),
+        ("mig", forging.limits(**{"nvidia.com/mig-1g.5gb": "1"})),
+        ("mig", forging.limits(**{"nvidia.com/mig-2g.10gb": None})),
+        ("mig", forging.limits(**{"nvidia.com/gpu.shared": "1"})),
+        ("mig", forging.annotation(None)),
+        ("mig", forging.annotation("mps")),
+        ("mig", forging.annotation("weft")),
+        ("mps", forging.limits(**{"nvidia.com/gpu.shared": "2"})),
+        ("mps", forging.variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")),
+        ("mps", forging.variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=99999M")),
+        ("mps", forging.variable("CUDA_MPS_PIPE_DIRECTORY", "/x")),
+        ("hami", forging.limits(**{"nvidia.com/gpumem": "40960"})),
+        ("hami", forging.limits(**{"nvidia.com/gpucores": "100"})),
+        ("hami", forging.limits(**{"nvidia.com/gpu": "2"})),
+        ("hami", forging.variable("CUDA_DEVICE_MEMORY_LIMIT", "0")),
+        ("dra", forging.spec(schedulerName="weft")),
+        ("dra", forging.spec(affinity=None)),
+        ("dra", forging.spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "another"}])),
+        ("dra", forging.spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])),
+        ("dra", forging.annotation(None)),
+        ("weft", forging.limits(**{inside.RESOURCE: "2"})),
+        ("weft", forging.limits(**{inside.RESOURCE: None})),
+        ("weft", forging.spec(initContainers=None)),
+        ("weft", forging.first(command=["/bin/sh", "-c", "true"])),
+        ("weft", forging.first(image="registry.example/other:1")),
+        ("weft", forging.first(resources={})),
+        ("weft", forging.first(args=["x"])),
+        ("weft", forging.first(env=[{"name": "LD_PRELOAD", "value": "x"}])),
+        ("weft", forging.first(restartPolicy="Always")),
+        ("weft", forging.first(name="another")),
+        ("weft", forging.first(securityContext={**forging.DROPPED, "runAsUser": 5})),
+        ("weft", forging.variable("WEFT_GPU_ENFORCER", "/x")),
+        ("on-demand", forging.limits(**{inside.RESOURCE: None})),
+        ("on-demand", forging.noted(names.ON_DEMAND, None)),
+        ("on-demand", forging.noted(names.ON_DEMAND, "many")),
+        ("on-demand", forging.variable("CUDA_VISIBLE_DEVICES", "0")),
+        ("weft", forging.noted(names.ON_DEMAND, "40960", kind="training")),
+        ("sliced", forging.first(name="gpu-share", command=["/opt/weft/enforcer/weft-gpu-run"])),
+        ("sliced", forging.limits(**{inside.RESOURCE: "1"})),
+        ("sliced", forging.spec(schedulerName="default-scheduler")),
+        ("sliced", forging.limits(**{"nvidia.com/gpumem": "1"})),
+        ("sliced", forging.variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10")),
     ],
 )
 def test_a_pod_that_asks_for_more_than_its_share_is_refused_even_from_our_own_account(
     cluster: KubernetesCluster, server: TestCluster, node: str, change: Any
 ) -> None:
     pod = share(0, node)
-    assert not forged(server, pod, lambda body: None), "as it is built it is taken"
-    assert "Weft:" in forged(server, pod, change)
+    assert not forging.said(server, pod, lambda body: None), "as it is built it is taken"
+    assert "Weft:" in forging.said(server, pod, change)

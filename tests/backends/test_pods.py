@@ -36,7 +36,7 @@ def variables(pod: PodSpec) -> dict[str, str]:
     return {one["name"]: one.get("value", "") for one in main(pod)["env"]}  # type: ignore[attr-defined,union-attr]
 
 
-@pytest.mark.parametrize("enforcer", ["", "advisory", "back-end", "time-slicing", "weft"])
+@pytest.mark.parametrize("enforcer", ["", "advisory", "back-end", "time-slicing"])
 def test_where_kubernetes_accounts_nothing_the_pod_is_as_it_was(enforcer: str) -> None:
     assert built(share(enforcer)) == built(share())
     assert not choice.of(share(enforcer)).accounts
@@ -55,6 +55,64 @@ def test_each_asks_for_its_own_resource() -> None:
     for one in ACCOUNTED:
         limits, requests = (main(share(one))["resources"][part] for part in ("limits", "requests"))  # type: ignore[index]
         assert limits == requests
+
+
+def test_ours_asks_for_a_slot_and_has_the_library_tried_first() -> None:
+    body = built(share(Enforcer.WEFT))
+    given, plain = main(share(Enforcer.WEFT)), main(share())
+    assert {k: v for k, v in given["resources"]["limits"].items() if "/" in k} == {"weft.dev/gpu-share": "1"}  # type: ignore[index]
+    assert {k: v for k, v in given.items() if k != "resources"} == {k: v for k, v in plain.items() if k != "resources"}
+    assert body["spec"]["initContainers"] == [  # type: ignore[index]
+        {
+            "name": "gpu-share",
+            "command": ["/opt/weft/enforcer/weft-gpu-run"],
+            **{key: given[key] for key in ("image", "imagePullPolicy", "resources", "securityContext")},
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }
+    ]
+    assert not choice.of(share(Enforcer.WEFT)).accounts
+    assert names.ENFORCER not in body["metadata"]["annotations"]  # type: ignore[index]
+
+
+def test_a_worker_in_what_shares_leave_is_held_by_ours_too() -> None:
+    lent = replace(share(Enforcer.WEFT), is_lent=True, milli=0)
+    assert main(lent)["resources"]["limits"]["weft.dev/gpu-share"] == "1"  # type: ignore[index]
+    assert "initContainers" not in built(replace(lent, enforcer=""))["spec"]  # type: ignore[operator]
+
+
+DEMANDED = {"on_demand": 81_920, "reach": (0, 1, 3)}
+
+
+def test_on_demand_it_sees_all_gpus_of_its_node_and_begins_on_the_one_of_its_guarantee() -> None:
+    pod = share(Enforcer.ON_DEMAND, **DEMANDED)
+    body, plain = built(pod), built(share(Enforcer.WEFT))
+    assert body["metadata"]["annotations"][names.ON_DEMAND] == "81920"  # type: ignore[index]
+    assert body["spec"]["initContainers"] == plain["spec"]["initContainers"]  # type: ignore[index]
+    more = [one for one in main(pod)["env"] if one not in main(share(Enforcer.WEFT))["env"]]  # type: ignore[attr-defined,operator]
+    shown = {"fieldRef": {"fieldPath": f"metadata.annotations['{names.DEVICE}']"}}
+    assert more == [{"name": "CUDA_VISIBLE_DEVICES", "valueFrom": shown}]
+    bound = body | {"spec": {**body["spec"], "nodeName": "a"}}  # type: ignore[dict-item]
+    bound["metadata"] |= {"uid": "u", "resourceVersion": "1"}  # type: ignore[operator]
+    bound["metadata"]["annotations"] |= {names.GPUS: "1,0,3"}  # type: ignore[index]
+    worker = read(bound)
+    assert isinstance(worker, Worker)
+    assert (worker.seen.gpus, worker.devices, worker.has_share) == ((1,), (1, 0, 3), True)
+
+
+@pytest.mark.parametrize(("code", "reason"), [(125, "NotHeld"), (124, "ShareNotServed"), (0, "Error")])
+def test_why_a_share_was_not_started_is_said(code: int, reason: str) -> None:
+    made = built(share(Enforcer.WEFT))
+    made["metadata"] |= {"uid": "u", "resourceVersion": "1"}  # type: ignore[operator]
+    ended = {"exitCode": code, "message": "weft: not started:\n no glibc"}
+    made["status"] = {
+        "phase": "Failed",
+        "initContainerStatuses": [{"name": "gpu-share", "state": {"terminated": ended}}],
+    }
+    worker = read(made)
+    assert isinstance(worker, Worker)
+    assert worker.seen.reason == reason
+    assert worker.seen.exit_code == (code or None)
+    assert worker.seen.message == ("weft: not started: no glibc" if code else "")
 
 
 def test_no_variable_overrides_what_a_device_plugin_shows_the_container() -> None:
@@ -139,8 +197,29 @@ def test_a_node_s_label_names_its_back_end_or_says_only_that_there_is_one() -> N
         for seen in [machine_of(node({"weft.dev/shares-enforced": text}, {"nvidia.com/gpu": "1"})).node]
     }
     assert said == {
-        "true": ("", True), "mig": ("mig", False), "weft": ("weft", True), "no-such": ("", False), "": ("", False),
+        "true": ("", True), "mig": ("mig", False), "weft": ("", True), "no-such": ("", False), "": ("", False),
     }  # fmt: skip
+
+
+def test_a_node_whose_plug_in_offers_slots_has_ours_and_no_other_has_it() -> None:
+    offered = {"nvidia.com/gpu": "1", "weft.dev/gpu-share": "256"}
+    for text, expected in (("", "weft"), ("true", "weft"), ("weft", "weft"), ("hami", "hami")):
+        seen = machine_of(node({"weft.dev/shares-enforced": text} if text else {}, offered)).node
+        assert (seen.enforcer, seen.enforces_limits) == (expected, expected == "weft")
+    assert machine_of(node({}, offered | {"weft.dev/gpu-share": "0"})).node.enforcer == ""
+
+
+def test_a_node_is_on_demand_where_it_is_to_be_and_its_plug_in_can_do_it_and_else_takes_no_shares() -> None:
+    offered = {"nvidia.com/gpu": "1", "weft.dev/gpu-share": "256", "weft.dev/gpu-on-demand": "256"}
+    wanted = {"weft.dev/shares": "true", "weft.dev/shares-enforced": "on-demand"}
+    seen = machine_of(node(wanted, offered)).node
+    assert (seen.enforcer, seen.enforces_limits, seen.takes_shares) == ("on-demand", True, True)
+    for lacks in ("weft.dev/gpu-share", "weft.dev/gpu-on-demand"):
+        seen = machine_of(node(wanted, offered | {lacks: "0"})).node
+        assert (seen.enforcer, seen.takes_shares) == ("", False), "nothing may come that nothing would hold"
+    assert machine_of(node({"weft.dev/shares": "true"}, offered)).node.enforcer == "weft", (
+        "its label does not ask for it"
+    )
 
 
 def test_the_gpus_that_hami_has_registered_are_those_of_the_node() -> None:

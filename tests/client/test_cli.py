@@ -241,6 +241,18 @@ def test_a_diagnosis_is_told_with_its_evidence_and_of_trainings_only(signed_in: 
     signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", {**silent, "scaling_curve": points})
     told = [line.split() for line in weft("diagnose", "hello").out.splitlines()[3:6]]
     assert [line[-2:] for line in told] == [["MEASURED", "GOODPUT"], ["1.00", "x"], ["1.33", "x"]]
+    batch = {"size": 128, "named": 64, "min": 32, "max": 256, "gradient_noise": None, "curve": []}
+    point = {"examples": 256, "goodput": 1.2, "low": 1.1, "high": 1.31, "speed": 1.4, "measured": None}
+    now = "Its batch is 128 instead of the 64 of its job file; 32 to 256 are allowed, and its"
+    table = ["BATCH  GOODPUT  95 %          MEASURED   SPEED", "  256   1.20 x  1.10 to 1.31         -  1.40 x"]
+    for changed, lines in (
+        (batch, [f"{now} program reports no gradient noise."]),
+        ({**batch, "size": 64, "min": 64, "max": 64}, ["Its batch is 64, and fixed."]),
+        ({**batch, "gradient_noise": 812.4, "curve": [point]}, [f"{now} gradient noise is 812 examples.", "", *table]),
+    ):
+        signed_in.on("GET", f"/trainings/{HELLO['uid']}/diagnosis", {**silent, "batch": changed})
+        told = weft("diagnose", "hello").out.splitlines()[3:]
+        assert [line.split() for line in told[: len(lines)]] == [line.split() for line in lines]
     signed_in.on("GET", "/workloads", page(CHAT))
     refused = weft("diagnose", "chat")
     assert refused.code == 2

@@ -48,6 +48,13 @@ def test_a_service_gets_replicas_and_a_share(signed_in: Scripted, weft: Weft) ->
     }
 
 
+def test_a_notebook_may_have_its_gpu_on_demand(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("POST", "/workloads", created(HELLO))
+    weft("submit", "notebook", "--name", "n", "--gpu-share", "0.1", "--gpu-memory", "8Gi", "--on-demand")
+    body = signed_in.requests[-1].body
+    assert (body["type"], body["on_demand"]) == ("notebook", True)
+
+
 def test_the_team_comes_from_the_environment_where_none_is_named(
     signed_in: Scripted, weft: Weft, shell: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

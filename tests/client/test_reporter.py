@@ -239,13 +239,13 @@ train([[1, 2], [3, 4]], lambda batch: batch, lambda out: Loss(), Optimizer())
 """
 
 
-@pytest.mark.parametrize(("number", "steps"), [(0, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize(("number", "steps"), [(0, 1), (1, 3), (2, 2), (3, 1)])
 def test_what_the_document_shows_runs(number: int, steps: int) -> None:
     shown = blocks((ROOT / "docs" / "reporter.md").read_text(), "python")
     code = shown[number] + (TORCH if number == 2 else "") + "\nfrom weft import reporter\nprint(reporter.text())"
     found = series(alone(code).stdout)
     assert found["weft_training_steps_total", "0"] == steps
-    assert len(shown) == 3
+    assert len(shown) == 4
 
 
 def test_the_series_are_those_that_weft_reads() -> None:

@@ -51,6 +51,9 @@ class Drive(Protocol):
     def limit(self, workload: str, attempt: int, rank: int) -> int:
         """The milli-GPU that a worker on a share is said to use at most."""
 
+    def batch(self, workload: str, attempt: int, rank: int) -> int:
+        """The examples of all workers in a step that a member of a training is told; 0: none are."""
+
     def enforce(self, node: str, *, on: bool) -> None:
         """Have a node say that what is on it holds shares to their limits, or not."""
 
@@ -127,6 +130,9 @@ class SimulatedDrive:
 
     def limit(self, workload: str, attempt: int, rank: int) -> int:
         return self.cluster.limit_of(workload, attempt, rank)
+
+    def batch(self, workload: str, attempt: int, rank: int) -> int:
+        return self.cluster.batch_of(workload, attempt)
 
     def enforce(self, node: str, *, on: bool) -> None:
         known = next(one for one in self.cluster.observe(None).nodes if one.name == node)

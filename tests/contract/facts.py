@@ -63,6 +63,11 @@ def _nodes(scene: Scene, name: str, number: str) -> bool:
     return len({seat.node for seat in scene.seats(name)}) == int(number)
 
 
+def _batch(scene: Scene, name: str, number: str) -> bool:
+    uid = scene.uid(name)
+    return {scene.drive.batch(uid, seat.attempt, seat.rank) for seat in scene.seats(name)} == {int(number)}
+
+
 def _usable(scene: Scene, node: str, number: str) -> bool:
     found = _node(scene, node)
     return found.gpus - len(found.lost) == int(number)
@@ -120,6 +125,7 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) has printed lines": _printed,
     r"(\S+) runs elsewhere": _elsewhere,
     r"(\S+) runs on (\d+) nodes?": _nodes,
+    r"(\S+) is told a batch of (\d+)": _batch,
     r"(\S+) has (\d+) usable GPUs": _usable,
     r"(\S+) is of revision (\d+)": _revision,
     r"(\S+) has (\d+) replicas? of revision (\d+)": _replicas,

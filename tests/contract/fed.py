@@ -23,6 +23,7 @@ class Fed(Unmeasured):
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     slow: dict[str, float] = field(default_factory=dict)
     stepped: dict[str, Mapping[int, Sequence[float]]] = field(default_factory=dict)
+    batched: dict[str, Mapping[int, Sequence[float]]] = field(default_factory=dict)
 
     def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
         return {uid: self._scrape(uid) for uid in workloads if "waiting" in self.served.get(uid, ())}
@@ -38,7 +39,16 @@ class Fed(Unmeasured):
         return tuple(self._pod(uid) for uid in workloads if uid in self.used)
 
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
-        return tuple(self._steps(uid) for uid in workloads if uid in self.stepped)
+        by_nodes = tuple(self._steps(uid) for uid in workloads if uid in self.stepped)
+        return by_nodes + tuple(self._batches(uid) for uid in workloads if uid in self.batched)
+
+    def _batches(self, uid: str) -> TrainingUse:
+        """Of a training by its batch: seconds of a step, and the noise of its gradients."""
+        workload = Workload.objects.get(pk=uid)
+        examples = workload.batch or 0
+        seconds, noise = self.batched[uid][examples]
+        rate = examples / seconds
+        return TrainingUse(uid, workload.attempt, 7, float(seconds), rate, 0.0, 0.05, gradient_noise=float(noise))
 
     def _steps(self, uid: str) -> TrainingUse:
         """Of a training by how many nodes its workers are on: seconds of a step, and the part of the exchange."""

@@ -135,6 +135,11 @@ class KubernetesDrive:
         """As what enforces shares reads it."""
         return int(self._pod(workload, attempt, rank)["metadata"]["annotations"][names.LIMIT])
 
+    def batch(self, workload: str, attempt: int, rank: int) -> int:
+        """As its container reads it."""
+        env = self._pod(workload, attempt, rank)["spec"]["containers"][0]["env"]
+        return next((int(one["value"]) for one in env if one["name"] == "WEFT_BATCH_SIZE"), 0)
+
     def enforce(self, node: str, *, on: bool) -> None:
         """By the label that such a back-end sets."""
         body = {"metadata": {"labels": {ENFORCED: "true" if on else None}}}

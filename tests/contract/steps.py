@@ -116,6 +116,10 @@ def _steps(scene: Scene, name: str, values: dict[str, Any]) -> None:
     scene.metrics.stepped[scene.uid(name)] = values
 
 
+def _batches(scene: Scene, name: str, values: dict[str, Any]) -> None:
+    scene.metrics.batched[scene.uid(name)] = values
+
+
 def _slow(scene: Scene, node: str, values: dict[str, Any]) -> None:
     scene.metrics.slow[_node(scene, node)] = float(values["times"])
 
@@ -153,6 +157,7 @@ STEPS: dict[str, Callable[..., None]] = {
     r"use (\S+)": _use,
     r"reallocate (\S+) (off|recommend|automatic)": _reallocate,
     r"steps of (\S+)": _steps,
+    r"batches of (\S+)": _batches,
     r"slow (.+)": _slow,
     r"kill the worker": _kill,
     r"kill the worker (before|after) (start|stop) of (\S+)": _kill_at,

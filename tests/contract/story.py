@@ -18,6 +18,7 @@ none. A workload that is not named has no event. Then facts may follow, which ho
     low may use 0.5 of its GPU  (each worker on a share)
     low has printed lines       low runs elsewhere         (on other nodes than at its start)
     low runs on 2 nodes         (so many)
+    low is told a batch of 64   (each of its members, by the cluster)
     low is of revision 2        each of its replicas     low has 1 replica of revision 2
     low sends 25 % of requests to revision 2             low splits no requests
     chat has an address         chat has no address         (where requests to it come: Kubernetes' Service)
@@ -42,6 +43,7 @@ Steps:
     reallocate TEAM off | recommend | automatic            what is done to make its trainings faster
     steps of NAME {1: [0.5, 0.1]}          how long a training's steps take on so many nodes, s, and the part of the
                                            exchange; windows are 15 s then
+    batches of NAME {64: [0.5, 900]}       how long they take with such a batch, s, and the noise of its gradients
     slow NODE {times: 2}                   what a worker there does of a step takes so many times as long
     kill the worker                        the process of the loops dies at once, and another takes its place;
     kill the worker before | after start | stop of NAME    or it dies in the midst of its next command of that kind

@@ -101,6 +101,7 @@ def _columns(w: Workload) -> dict[str, object]:
         "preempted_by": list(w.preempted_by), "reserved_after": list(w.after), "unmet": list(w.unmet),
         "failures": w.failures, "deadline": w.deadline, "scaled_at": w.scaled_at, "finishing": w.finishing,
         "moving": w.moving, "goes_to": list(w.goes_to), "off": list(w.off), "role_counts": list(w.role_counts),
+        "batch_wanted": w.batch_wanted, "at_risk": w.at_risk,
     }  # fmt: skip
 
 

@@ -3,11 +3,14 @@ from typing import Any
 
 import grimp
 import pytest
+from django.utils.module_loading import import_string
 
 from controlplane.benchmarks.harness import tree
 from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options
 from controlplane.benchmarks.harness.printing import object_of
 from controlplane.benchmarks.harness.registry import BENCHMARKS, HERE, SERVER
+from controlplane.benchmarks.scheduling import roundload
+from controlplane.management.commands import benchmark_process
 from tests.servers import ROOT
 
 FIGURES = (Figure("x.wall_seconds", 12.5, "s", 10.0), Figure("x.rate", 5.0, "1/s", 4.0, higher_is_better=True))
@@ -84,3 +87,12 @@ def test_what_a_benchmark_names_is_there(name: str) -> None:
 
 def path_of(module: str) -> str:
     return module.replace(".", "/") + ".py"
+
+
+@pytest.mark.parametrize("name", benchmark_process.PARTS)
+def test_each_process_of_a_benchmark_has_its_function(name: str) -> None:
+    assert callable(import_string(f"controlplane.benchmarks.{benchmark_process.PARTS[name]}"))
+
+
+def test_a_process_is_as_large_as_the_cluster_of_round_unless_it_is_told() -> None:
+    assert roundload.NODES == benchmark_process.NODES

@@ -124,7 +124,7 @@ def test_figures_of_a_folder_without_git_are_not_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [{"jobs": 5}, {"seeds": (1, 2)}, {"repeat": 1}, {"pods": Path("a")}, {"nodes": Path("a")}]
+    "part", [{"jobs": 5}, {"seeds": (1, 2)}, {"repeat": 1}, {"pods": Path("a")}, {"nodes": Path("a")}, {"gpus": 40}]
 )
 def test_a_part_of_a_benchmark_is_not_stored(root: Path, part: dict[str, object]) -> None:
     done = run(root, replace(WHOLE, **part))

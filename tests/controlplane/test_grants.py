@@ -89,8 +89,26 @@ def test_web_takes_no_lease_and_writes_no_round(users: Users) -> None:
     for table in WEB.reads:
         assert not users.refuses(users.web, f"SELECT * FROM {table}")
         assert users.refuses(users.web, f"INSERT INTO {table} DEFAULT VALUES")
-        assert users.refuses(users.web, f"DELETE FROM {table}")
+        assert users.refuses(users.web, f"DELETE FROM {table}") or table in WEB.empties
+    assert users.refuses(users.web, "UPDATE controlplane_roundview SET every = 1")
     assert not users.refuses(users.web, "DELETE FROM controlplane_workload")
+
+
+def test_web_puts_other_cells_in_force_with_its_own_rights(users: Users) -> None:
+    code = """
+from controlplane.models import Node, NodePool, RoundView
+from controlplane.services.scheduling import policy
+"""
+    made = """
+pool = NodePool.objects.create(name="main")
+RoundView.objects.create(name="schedule", cluster_at=0, every=5, lineup=b"x", held=b"x")
+"""
+    cut = """
+policy.change(changes={"scheduling": {"cells": {"north": {"pools": ["main"]}}}}, author="ann")
+assert not RoundView.objects.exists()
+"""
+    manage("shell", "--no-imports", "-c", code + made, env=users.env)
+    manage("shell", "--no-imports", "-c", code + cut, env=users.env | {"DATABASE_URL": users.web})
 
 
 def test_a_worker_knows_nobodys_session_token_or_second_step(users: Users) -> None:

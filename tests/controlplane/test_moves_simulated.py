@@ -57,10 +57,11 @@ class Demo:
                 return
 
     def submit(self, name: str, profile: str = "quiet", **asked: object) -> Workload:
-        spec = job(
-            name, simulated={"duration": 400 * 3600, "profile": profile}, expected_duration="400h",
-            checkpoint={"interval": "5m"}, **asked,
-        )  # fmt: skip
+        usual = {
+            "simulated": {"duration": 400 * 3600, "profile": profile}, "expected_duration": "400h",
+            "checkpoint": {"interval": "5m"},
+        }  # fmt: skip
+        spec = job(name, **(usual | asked))
         uid = uuid.uuid5(uuid.NAMESPACE_OID, name)
         (made,) = submit_all([Submission(spec, actor="ann", at=self.wiring.cluster.now(), uid=uid)])
         self.let(200, until=lambda: Workload.objects.get(pk=made.pk).phase == "Running")

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from controlplane.models import Event, Workload
+from autoscaler.bottleneck.detect import Diagnosis
+from autoscaler.reallocate.course import Course
+from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.curve import packed
+from autoscaler.throughput.goodput import Gradients
+from autoscaler.throughput.observation import Observation
+from controlplane.domain import coursestate, diagnosisstate
+from controlplane.models import Event, TrainingDiagnosis, Workload
 from controlplane.queries.scheduling.snapshot import full
 from controlplane.queries.workloads import reallocated
 from controlplane.services.intake.ownership import Hand
+from controlplane.services.training import allocations, planning
 from controlplane.services.workloads import amending
 from scheduler.model.workload import Gang
 from tests.controlplane.moved import LONG, Steps, pass_minutes, turn, want, world_of
@@ -134,3 +142,50 @@ def test_why_says_that_the_plan_holds_it_and_how_to_undo_it(world: World) -> Non
     assert (told["axis"], told["status"]) == ("workers", "planned")
     assert f"at most {flat.workers_planned} workers of the 24" in told["message"]
     assert "reallocation" in told["undo"]
+
+
+# --- with a batch of its own --------------------------------------------------------------------
+
+NOW = Allocation((8,), 8, 8, 1.0)  # 64 examples
+SEEN = (Observation(NOW, 0.4, 0.25, 0.0, 0.02), Observation(packed(NOW, 16, 8, 64), 0.35, 0.25, 0.0, 0.02))
+FLOOR = planning.Floor(16, 8)
+
+
+def gain_of(open_to: planning.Batches, count: int = 24) -> float:
+    """Of so many workers over eight, as the plan takes it."""
+    speed, _ = planning.speeds(NOW, SEEN, {8, count}, FLOOR, open_to)
+    return speed(count) / speed(8)
+
+
+def test_the_plan_takes_each_number_of_workers_with_the_batch_whose_goodput_is_best() -> None:
+    fixed = gain_of(planning.Batches((64,)))
+    assert gain_of(planning.Batches((64, 128), Gradients(1e6, 64))) > 1.1 * fixed
+    assert gain_of(planning.Batches((64, 128), Gradients(1.0, 64))) == pytest.approx(fixed)
+
+
+def test_a_batch_that_is_named_stays_the_same_with_more_workers() -> None:
+    """So more of them do less than where each keeps its own examples."""
+    assert gain_of(planning.Batches((64,))) < 0.7 * gain_of(planning.Batches())
+
+
+def planned_with(world: World, **asked: Any) -> planning.Batches:
+    made = elastic(world, "line", checkpoint={"interval": "10m"}, **asked)
+    now = allocations.of(made, seats := allocations.places([made.pk])[made.pk])
+    assert now is not None
+    state = diagnosisstate.plain(Diagnosis(9), Gradients(1e6, 64))
+    kept = coursestate.plain(coursestate.Kept(made.attempt, Course(now)))
+    row = {"attempt": made.attempt, "at": 0.0, "since": 0.0, "bottleneck": ""}
+    TrainingDiagnosis.objects.update_or_create(workload=made.pk, defaults={"state": state, "course": kept, **row})
+    return planning.batches_of(planning.Training(made, seats, now, is_on_trial=False))
+
+
+def test_it_counts_on_the_batches_that_would_be_tried_next(world: World) -> None:
+    found = planned_with(world, batch={"size": 64, "min": 48, "max": 512})
+    assert found.sizes == (64, 48, 128)
+    assert found.noise == Gradients(1e6, 64)
+
+
+def test_without_a_batch_or_with_a_fixed_one_it_counts_on_none(world: World) -> None:
+    assert planned_with(world) == planning.Batches()
+    Workload.objects.all().delete()
+    assert planned_with(world, batch={"size": 64}) == planning.Batches((64,))

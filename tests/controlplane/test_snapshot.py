@@ -20,6 +20,7 @@ from controlplane.services.workloads import workloads
 from scheduler.cycle.schedule import schedule as decide
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
+from scheduler.state.recount import LedgerDiffersError
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db
@@ -216,3 +217,19 @@ def test_old_inputs_are_dropped_but_never_a_base_that_is_needed(world):
     kept = Cycle.objects.exclude(input=None).order_by("cluster_at")
     assert [cycle.cluster_at for cycle in kept] == [5, 6, 7, 8, 9, 10, 11]
     assert kept[0].is_base
+
+
+def test_a_ledger_that_differs_from_a_recount_breaks_the_round_off_and_the_next_begins_from_scratch(world):
+    first = world.submit("first", gpus=8)
+    assert schedule.run_once(world.wiring).did == 1
+    keeper = world.wiring.kept["keeper"]
+    ledger, _ = keeper.memo.ledgers.last
+    ledger.usage.charge("red", NodePool.objects.get().name, 0, 1000)
+    second = world.submit("second", gpus=1, team="blue")
+    with pytest.raises(LedgerDiffersError, match=r"usage\.total"):
+        schedule.run_once(world.wiring)
+    assert "keeper" not in world.wiring.kept
+    third = world.submit("third", gpus=1, team="blue")
+    assert schedule.run_once(world.wiring).did > 0
+    assert world.wiring.kept["keeper"] is not keeper
+    assert {Workload.objects.get(pk=one.pk).phase for one in (first, second, third)} == {"Admitted"}

@@ -173,6 +173,10 @@ def test_a_gang_borrows_and_gives_back_and_is_charged_nothing(world):
     found = standby.of_service(made, world.cluster.at)
     assert (found.serving, found.asleep, found.lent) == (1, 2, 2)
     assert standby.borrowed(gang, world.cluster.at) == (2, pytest.approx(found.lent_gpu_hours))
+    assert found.lent_cost == 0
+    NodePool.objects.filter(name=lent[0].pool).update(price_per_gpu_hour="2.50")
+    found = standby.of_service(made, world.cluster.at)
+    assert float(found.lent_cost) == pytest.approx(2.5 * found.lent_gpu_hours) != 0
     gang.refresh_from_db()
     assert details.autoscaling(made, world.cluster.at)["standby"] == found.shown()
     assert [w["is_lent"] for w in queries.placement(gang)["workers"]] == [False, True, True]

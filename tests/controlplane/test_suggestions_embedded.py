@@ -1,22 +1,15 @@
 """A suggestion applied in the embedded world: the very next round of its driver starts the workload."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.jobspec.spec import parse
 from controlplane.loops.embedded import Driver
-from controlplane.loops.wiring import FULL_SLOTS, Wiring
 from controlplane.models import Team, User, Workload
 from controlplane.queries.workloads import workloads as queries
-from controlplane.runtime.wake import Bell
-from controlplane.services.workloads import presets, suggestions
+from controlplane.services.workloads import suggestions
 from controlplane.services.workloads.submission import submit
-from controlplane.simulator.worlds import catalogue
-from controlplane.simulator.worlds.profiles import PROFILES
 from scheduler.explain.change import ChangeKind, Choice
+from tests.controlplane.quietdemo import quiet_demo
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
@@ -24,13 +17,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 @pytest.fixture
 def driver() -> Driver:
     """The demo's machines and teams, with no work but what a test submits."""
-    preset = replace(catalogue.load(seed=0, data=Path("nowhere")), arrivals=())
-    presets.load(preset=preset, password="demo-password", speed=60.0)
-    cluster = SimulatedCluster(preset.nodes, Conditions(seed=preset.seed, start=preset.start), PROFILES)
-    wiring = Wiring(cluster, cluster, "test", full_seconds=FULL_SLOTS * preset.pace.slot)
-    made = Driver(wiring, preset, Bell(), contain=False)
-    made.run_to(preset.start + 60)
-    return made
+    return quiet_demo()
 
 
 def submitted(driver: Driver, name: str, user: User) -> Workload:

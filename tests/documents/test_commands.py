@@ -43,14 +43,15 @@ FILES = {
     "pipeline.yaml": JOB.format(name="prepare") + "---\n" + JOB.format(name="train") + "after: [prepare]\n",
     "my.csv": "submit_s,duration_s,num_gpus,vc\n" + "".join(f"{60 * n},600,1,a\n" for n in range(50)),
 }
-# A training that cannot start: its team owns 16 GPUs of this kind, and may borrow none. Asking less is a suggestion.
+# A training that cannot start: its team owns 24 GPUs of one kind and 16 of the other, and may borrow none. Fewer
+# workers are a suggestion as long as one of its team's trainings may be preempted: no node has to be free for one GPU.
 WAITING = {
     "type": "training",
     "name": "waits",
     "team": "vision",
     "image": "example/train:1",
-    "resources": {"gpus": 4, "gpu_model": "L40S"},
-    "workers": {"count": 5},
+    "resources": {"gpus": 1},
+    "workers": {"count": 25},
     "priority_class": "high",
 }
 
@@ -123,7 +124,8 @@ def environ(weft: Weft, folder: Path) -> dict[str, str]:
     with httpx.Client(
         timeout=60, base_url=f"{weft.url}/api/v1", headers={"Authorization": f"Bearer {weft.token('admin')}"}
     ) as http:
-        http.patch("/teams/vision/quotas/l40s", json={"borrowing_limit_milli": 0}).raise_for_status()
+        for pool in ("a100", "l40s"):
+            http.patch(f"/teams/vision/quotas/{pool}", json={"borrowing_limit_milli": 0}).raise_for_status()
         answer = http.post("/workloads", json=WAITING)
         answer.raise_for_status()
         at = f"/workloads/{answer.json()['uid']}/explanation"

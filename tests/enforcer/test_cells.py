@@ -85,3 +85,29 @@ def test_without_the_file_of_the_node_nothing_is_on_demand(node: Rig) -> None:
     second = busy(node, "b")
     assert on(node, second) == ""
     assert shares.moved(node.shares / "b") == {}
+
+
+def test_an_allocation_begins_a_cell_as_a_launch_does(node: Rig) -> None:
+    """Else what a program loads first would not find the room that its share books in host memory only."""
+    busy(node, "a")
+    program = node.start("b", "hold", 100)
+    node.until(lambda: on(node, program.pid) == "GPU-b", "the way to the GPU that is idle")
+    assert shares.moved(node.shares / "b") == {program.pid: "GPU-b"}
+
+
+def test_the_file_of_the_node_may_come_and_grow_while_the_daemon_runs(node: Rig) -> None:
+    node.kill_daemon()
+    (node.shares / "node.json").unlink()
+    node.serve("a", "b")
+    said = {"gpus": {"GPU-a": 2000}, "host_memory": 9000, "numbers": {"GPU-a": 0}}
+    (node.shares / "node.json").write_text(json.dumps(said))
+    node.until(lambda: told(node).count("node_known") == 1, "the file")
+    (node.shares / "node.json").write_text(json.dumps({**said, "gpus": {"GPU-a": 2000, "GPU-b": 2000}}))
+    node.until(lambda: told(node).count("node_known") == 2, "the second GPU")
+    busy(node, "a")
+    second = busy(node, "b")
+    assert on(node, second) == "GPU-b"
+
+
+def told(rig: Rig) -> str:
+    return (rig.folder / "daemon.log").read_text()

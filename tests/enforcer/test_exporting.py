@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
 from controlplane.enforcer import shares
-from controlplane.enforcer.exporting import AT_ONCE, NAME, Busy, page
+from controlplane.enforcer.exporting import AT_ONCE, NAME, ON_GPU, Busy, OnGpu, page
 from controlplane.testbed.fakecuda.rig import Rig
 from gpushare.gpu import Share
 from tests.enforcer.test_cells import node
@@ -187,3 +187,12 @@ def test_a_share_that_is_written_with_its_pod_is_read_with_it(tmp_path: Path) ->
 def test_what_is_told_is_prometheus_text_whatever_the_names_are() -> None:
     rows = [Busy('a"}\n\\n', "p{", "G,=", 1_500_001), Busy("b", "", "0", 0)]
     assert parsed(page(rows)) == {('a"}\n\\n', "p{", "G,="): 1.500001, ("b", "", "0"): 0.0}
+
+
+def test_where_a_notebook_on_demand_is_is_a_series_of_its_own() -> None:
+    counter, gauge = families(page([Busy("a", A, "GPU-x", 5)], [OnGpu("a", A, 1), OnGpu("b", "", -1)]))
+    assert (counter.name + "_total", gauge.name) == (NAME, ON_GPU)
+    assert {(one.labels["share"], one.labels["pod"]): one.value for one in gauge.samples} == {
+        ("a", A): 1,
+        ("b", ""): -1,
+    }

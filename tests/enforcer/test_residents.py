@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.enforcer import residents
 from controlplane.enforcer.residents import Machine, Residents, read
 from controlplane.enforcer.suspender import Broken, State
 from gpushare.ondemand import Rules
@@ -244,3 +245,48 @@ def test_the_file_of_the_node_is_read_whole_or_refused(tmp_path: Path) -> None:
     (tmp_path / "node.json").write_text('{"gpus": ["GPU-a"]}')
     with pytest.raises(ValueError, match=r"node\.json"):
         read(tmp_path)
+
+
+def test_a_newcomer_for_which_its_gpu_has_no_room_goes_where_there_is_and_others_make_some() -> None:
+    world = World()
+    x = world.come("x", 80)
+    y = world.come("y", 80)  # on GPU-a as well, as all processes begin there
+    assert world.residents.node.find("y")[0] is None
+    assert world.wants("y") == "GPU-b"
+    world.rests("y")
+    z = world.come("z", 90)
+    assert world.wants("z") == "GPU-a"
+    assert world.driver.states[x] is State.CHECKPOINTED
+    assert world.driver.states[z] is State.RUNNING
+    assert f"lock {z}" not in world.driver.steps, "it is where it began"
+    assert world.residents.on("y") == {y: "GPU-b"}
+
+
+def test_one_that_cannot_leave_a_gpu_without_room_waits() -> None:
+    world = World()
+    world.come("x", 80)
+    y = world.come("y", 80)
+    world.driver.goes_wrong("lock", y, "slow")
+    assert world.wants("y") is None
+    world.driver.goes_wrong("lock", y, "")
+    assert world.wants("y") == "GPU-b"
+
+
+def test_a_gpu_that_comes_is_used_and_the_others_stay_as_they_are() -> None:
+    world = World(Machine({"GPU-b": 100}, 1000))
+    world.come("x", 60, "GPU-b")
+    world.come("y", 60, "GPU-b")
+    assert world.wants("x") == "GPU-b"
+    assert world.wants("y") is None
+    world.residents.grow(Machine({"GPU-a": 100, "GPU-b": 100}, 1000))
+    assert world.residents.where("x") == "GPU-b"
+    assert world.wants("y") == "GPU-a"
+
+
+def test_the_file_of_a_node_grows_and_forgets_no_gpu(tmp_path: Path) -> None:
+    residents.write(tmp_path, Machine({"GPU-b": 80}, 500, {"GPU-b": 1}))
+    residents.write(tmp_path, Machine({"GPU-a": 80}, 500, {"GPU-a": 0}))
+    assert residents.read(tmp_path) == Machine({"GPU-a": 80, "GPU-b": 80}, 500, {"GPU-a": 0, "GPU-b": 1})
+    before = (tmp_path / residents.NODE).stat().st_mtime_ns
+    residents.write(tmp_path, Machine({"GPU-a": 80}, 500, {"GPU-a": 0}))
+    assert (tmp_path / residents.NODE).stat().st_mtime_ns == before, "nothing new is not written"

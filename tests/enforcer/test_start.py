@@ -9,7 +9,7 @@ import pytest
 from controlplane.enforcer.build import LIBRARY, PROBE, START
 from controlplane.testbed.fakecuda.rig import Rig
 
-CANNOT = 125
+CANNOT, UNSERVED = 125, 124
 
 
 @pytest.fixture
@@ -63,15 +63,27 @@ def test_an_image_without_the_loader_keeps_the_program_from_starting(served: Rig
 def test_where_no_daemon_answers_no_program_starts(served: Rig, folder: Path) -> None:
     served.kill_daemon()
     done = start(served, folder, "echo", "started")
-    assert (done.returncode, done.stdout) == (CANNOT, "")
+    assert (done.returncode, done.stdout) == (UNSERVED, "")
     assert "the daemon of this node does not answer" in done.stderr
 
 
 def test_where_there_is_no_share_no_program_starts(served: Rig, folder: Path) -> None:
     shutil.rmtree(served.shares / "a" / "container")
     done = start(served, folder, "echo", "started")
-    assert (done.returncode, done.stdout) == (CANNOT, "")
+    assert (done.returncode, done.stdout) == (UNSERVED, "")
     assert "page: No such file or directory" in done.stderr
+
+
+def test_it_waits_for_a_share_that_is_served_a_little_later(rig: Rig, folder: Path) -> None:
+    rig.share("b", guarantee=300)
+    rig.serve()
+    environment = {**rig.environment("a"), "WEFT_GPU_ENFORCER_PATIENCE": "60"}
+    with subprocess.Popen([folder / START], env=environment, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.poll() is None
+        rig.share("a", guarantee=300)
+        assert waiting.wait(60) == 0
+    done = start(rig, folder, WEFT_GPU_ENFORCER=str(rig.shares / "c"), WEFT_GPU_ENFORCER_PATIENCE="1")
+    assert done.returncode == UNSERVED
 
 
 def test_a_program_that_is_not_there_is_named(served: Rig, folder: Path) -> None:

@@ -185,7 +185,7 @@ class World:
             share_guarantee=ask.share.guarantee if ask.share else 0, share_limit=ask.share.limit if ask.share else 0,
             gpu_memory=ask.share.memory if ask.share else 0, cpu_milli=ask.cpu_milli, memory=ask.memory,
             gpu_models=list(ask.models), workers=gang.count, workers_min=gang.min, workers_max=gang.max,
-            roles=roles_values(spec.roles),
+            roles=roles_values(spec.roles), batch=spec.batch.size if spec.batch else None,
             topology_require=spec.topology.require, phase=phase.value, reason=reason, message=message,
             checkpoint_interval=spec.checkpoint.interval, attempt=int(has_run), submitted_at=at, queued_at=at,
             started_at=at + age / 3 if has_run else None, first_started_at=at + age / 3 if has_run else None,

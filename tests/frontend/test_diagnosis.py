@@ -87,3 +87,45 @@ def test_a_training_shows_what_slows_it(world: World, visit: Visit) -> None:
     assert "What Weft changed of it" not in visit("vic").get(f"/workloads/{chat.pk}/?tab=why").content.decode()
     assert visit("mel").get(f"/workloads/{chat.pk}/take-back").status_code == 404
     assert "Diagnosis" not in visit("mel").get(f"/workloads/{chat.pk}/").content.decode()
+
+
+def test_a_training_shows_its_batch_and_what_others_would_give(world: World, visit: Visit) -> None:
+    file = {**document("training", "fit", "nlp"), "batch": {"size": 64, "min": 32, "max": 256}}
+    w = world.add(file, Phase.RUNNING)
+    at = f"/workloads/{w.pk}/?tab=diagnosis"
+    w.refresh_from_db()
+    found = Diagnosis(9, bottleneck=Bottleneck.GPU_COMPUTE)
+    row = {"attempt": w.attempt, "at": NOW, "since": NOW - 60, "bottleneck": "gpu_compute"}
+    TrainingDiagnosis.objects.create(workload=w.pk, state=diagnosisstate.plain(found), **row)
+    page = visit("mel").get(at).content.decode()
+    for said in (
+        "Its batch",
+        "64 examples of all workers in a step; Weft may choose from 32 to 256.",
+        "no gradient noise",
+    ):
+        assert said in page
+    assert "Goodput with a batch" not in page
+    before, after = Allocation((1,), 1, 64, 1.0), Allocation((1,), 1, 128, 1.0)
+    seen = (Observation(before, 1.0, 0.0, 0.0, 0.02), Observation(after, 1.3, 0.0, 0.0, 0.02))
+    course = coursestate.plain(Kept(w.attempt, Course(after, seen=seen)))
+    Workload.objects.filter(pk=w.pk).update(batch=128)
+    TrainingDiagnosis.objects.update(state=diagnosisstate.plain(found, Gradients(512.0, 128.0)), course=course)
+    Experiment.objects.create(
+        workload=w, attempt=1, axis="batch", status="kept", begun_at=NOW - 600, ended_at=NOW, expected=0.3,
+        expected_error=0.1, before=asdict(before), after=asdict(after), gain=0.3,
+        gain_error=0.02, windows=9, message="128 examples in a step instead of 64",
+    )  # fmt: skip
+    Workload.objects.filter(pk=w.pk).update(cpu_milli=1000, gpus=1)
+    page = visit("mel").get(at).content.decode()
+    for said in (
+        "128 examples of all workers in a step, instead of the 64 of its job file",
+        "Its gradient noise is 512 examples.",
+        'aria-label="Goodput with a batch of so many examples: 32: ',
+        "128 examples: 1.00 x, 1.00 to 1.00, measured 1.00 x, all examples 1.00 x",
+        "of another batch, of its goodput",
+    ):
+        assert said in page, said
+    assert "128 examples in a step" in visit("mel").get(f"/workloads/{w.pk}/").content.decode()
+    fixed = world.add({**document("training", "fixed", "nlp"), "batch": {"size": 64}}, Phase.RUNNING)
+    TrainingDiagnosis.objects.create(workload=fixed.pk, state=diagnosisstate.plain(found), **row | {"attempt": 1})
+    assert "its job file leaves no other" in visit("mel").get(f"/workloads/{fixed.pk}/?tab=diagnosis").content.decode()

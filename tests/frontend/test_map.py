@@ -47,14 +47,9 @@ def test_use_draws_how_much_computes_inside_what_is_held(bare: World, visit: Vis
     assert 'class="duty' not in visit("mel").get("/map/").content.decode()
 
 
-@pytest.mark.parametrize(("page", "part"), [("/map/", 'class="panel rack"'), ("/teams/", "May borrow")])
-def test_a_large_clusters_page_comes_at_once_and_fetches_its_large_part(
-    bare: World, visit: Visit, page: str, part: str
-) -> None:
-    mel = visit("mel")
+def test_teams_of_a_large_cluster_come_at_once_and_fetch_their_large_part(bare: World, visit: Visit) -> None:
+    mel, page, part = visit("mel"), "/teams/", "May borrow"
     assert part in mel.get(page).content.decode()
-    a_node = Node.objects.all()[0]
-    Node.objects.bulk_create(Node(name=f"n{i}", pool=a_node.pool, gpu_count=1) for i in range(cluster.MANY_NODES))
     Team.objects.bulk_create(Team(name=f"team-{i}") for i in range(teams.MANY_TEAMS))
     first = mel.get(page).content.decode()
     assert part not in first
@@ -63,6 +58,80 @@ def test_a_large_clusters_page_comes_at_once_and_fetches_its_large_part(
     assert part in mel.get(page, headers={"HX-Request": "true"}).content.decode()
     assert '<a class="button" href="?whole=1">' in first  # for who has no scripts
     assert part in mel.get(f"{page}?whole=1").content.decode()
+
+
+def many_nodes(count: int = cluster.MANY_NODES, **columns: Any) -> None:
+    pool = Node.objects.all()[0].pool
+    usable = {"gpu_count": 1, "ready": True, "schedulable": True}
+    Node.objects.bulk_create(Node(name=f"n{i:04}", pool=pool, **usable, **columns) for i in range(count))
+
+
+def test_a_large_cluster_has_its_racks_and_their_nodes_come_when_they_are_looked_at(bare: World, visit: Visit) -> None:
+    shared(bare)
+    mel = visit("mel")
+    small = mel.get("/map/")
+    assert "data-rack" not in small.content.decode()
+    many_nodes(zone="z", rack="far & away")
+    page = mel.get("/map/")
+    text = page.content.decode()
+    assert 'class="node"' not in text
+    assert "racks.js" in text
+    sums, links = zip(*page.context["parts"], strict=True)
+    assert sum(one.nodes for one in sums) == Node.objects.count()
+    assert all(f'data-rack="{url}"'.replace("&", "&amp;") in text for url in links)
+    assert all(f'<a href="{url}">'.replace("&", "&amp;") in text for url in links)  # for who has no scripts
+    seen = {node.name for url in links for node in mel.get(url).context["rack"].nodes}
+    assert seen == set(Node.objects.values_list("name", flat=True))
+    assert page.context["room"] == cluster.room(cluster.racks(None))
+
+
+def test_what_is_free_in_a_rack_is_the_same_with_and_without_its_nodes(bare: World, visit: Visit) -> None:
+    bare.fill(40)
+    shared(bare)
+    Node.objects.filter(name="a100-01").update(schedulable=False)
+    Node.objects.filter(name="a100-02").update(lost_gpus=[0, 3])
+    many_nodes(cluster.RACK_PART + 5)
+    sums, room = cluster.rack_sums()
+    racks = cluster.racks(None)
+    assert room == cluster.room(racks)
+    assert sums == tuple(part for rack in racks for part in cluster.sums_of(rack))
+    free: dict[tuple[str, str], int] = {}
+    for one in sums:
+        free[one.zone, one.name] = free.get((one.zone, one.name), 0) + one.whole_free
+    assert free == {(rack.zone, rack.name): rack.whole_free for rack in racks}
+
+
+def test_a_rack_of_many_nodes_comes_in_parts(bare: World, visit: Visit) -> None:
+    many_nodes(cluster.MANY_NODES, zone="", rack="")
+    mel = visit("mel")
+    parts = [(one, url) for one, url in mel.get("/map/").context["parts"] if one.name == ""]
+    assert [one.nodes for one, _ in parts] == [60, 60, 60, 20]
+    assert (parts[1][0].first, parts[1][0].last) == ("n0060", "n0119")
+    answer = mel.get(parts[1][1], headers={"HX-Request": "true"})
+    assert [node.name for node in answer.context["rack"].nodes][::59] == ["n0060", "n0119"]
+    assert "n0060 to n0119" in answer.content.decode()
+
+
+def test_a_rack_has_a_page_of_its_own_and_what_htmx_swaps_is_the_rack_alone(bare: World, visit: Visit) -> None:
+    shared(bare)
+    first = Node.objects.get(name="a100-00")
+    where = {"zone": first.zone, "rack": first.rack, "show": "room"}
+    mel = visit("mel")
+    page = mel.get("/map/rack/", where).content.decode()
+    assert "All racks" in page
+    assert "7 whole, 9 % fragmented" in page
+    part = mel.get("/map/rack/", where, headers={"HX-Request": "true"}).content.decode()
+    assert "All racks" not in part
+    assert part.strip().startswith("<header>")
+    assert 'class="node"' not in mel.get("/map/rack/", {"rack": "no such rack"}).content.decode()
+
+
+def test_on_a_rack_other_teams_work_has_no_name(bare: World, visit: Visit) -> None:
+    w = shared(bare)
+    first = Node.objects.get(name=Placement.objects.get().node)
+    where = {"zone": first.zone, "rack": first.rack}
+    assert w.name in visit("mel").get("/map/rack/", where).content.decode()
+    assert f"{w.team.name}/{w.name}" not in visit("out").get("/map/rack/", where).content.decode()
 
 
 def test_room_tells_each_nodes_whole_gpus_and_fragmentation(bare: World, visit: Visit) -> None:

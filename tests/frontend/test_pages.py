@@ -1,18 +1,25 @@
 from typing import Any
 
+import numpy as np
 import pytest
+from django.core.cache import cache
+from django.test import override_settings
 from django.urls import URLPattern
 
-from controlplane.models import ClusterState, Membership, User, Workload
-from controlplane.queries.workloads.whatif import turns
+from controlplane.domain.roundview import pack_lineup
+from controlplane.models import ClusterState, Membership, RoundView, User, Workload
+from controlplane.queries.workloads.whatif import line
 from frontend import urls
+from scheduler.explain.roundview import Lineup
+from scheduler.fit.capacity import Refusal
+from scheduler.model.decision import Reason
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
-from tests.frontend.factory import World, document
+from tests.frontend.factory import NOW, World, document
 
 PAGES = (
     "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/gpus/", "/teams/", "/usage/", "/usage/?view=table&group=pool",
-    "/notebooks/", "/services/", "/decisions/", "/decisions/rounds/", "/?view=table",
+    "/cells/", "/notebooks/", "/services/", "/decisions/", "/decisions/rounds/", "/?view=table",
     "/notices/", "/settings/notifications/", "/settings/",
 )  # fmt: skip
 PARTS = ("tiles", "teams", "objectives", "decisions", "waiting")
@@ -145,6 +152,7 @@ def test_team_totals_are_for_everyone(world: World, visit: Visit) -> None:
 def test_a_name_leads_to_the_live_workload(world: World, visit: Visit) -> None:
     chat = Workload.objects.get(name="chat")
     assert visit("mel").get("/workloads/nlp/chat")["Location"] == f"/workloads/{chat.pk}/"
+    assert visit("mel").get("/workloads/nlp/chat?tab=events")["Location"] == f"/workloads/{chat.pk}/?tab=events"
 
 
 def test_a_notebook_shows_its_address_and_how_long_nobody_used_it(world: World, visit: Visit) -> None:
@@ -164,7 +172,7 @@ def queued(client: Any, query: str = "") -> list[tuple[int | None, str]]:
 
 
 def test_the_queue_is_in_the_order_of_the_next_round(world: World, visit: Visit) -> None:
-    expected = [(turn.position, Workload.objects.get(pk=turn.uid).name) for turn in turns() if turn.position]
+    expected = [(turn.position, Workload.objects.get(pk=turn.uid).name) for turn in line().turns if turn.position]
     assert len(expected) > 3
     client = visit("admin")
     assert [row for row in queued(client) if row[0] is not None] == expected
@@ -341,19 +349,28 @@ def test_next_never_leads_to_another_site(bare: World, visit: Visit) -> None:
     assert visit("").post("/login/", given)["Location"] == "/"
 
 
-def test_a_long_queue_comes_at_once_and_its_order_after_it(bare: World, visit: Visit) -> None:
-    from frontend.views.workloads import LONG_QUEUE
-    from tests.frontend.test_performance import many_workloads
-
-    many_workloads(LONG_QUEUE + 1, Phase.QUEUED)
+def test_the_queue_of_a_large_cluster_says_of_when_it_is(bare: World, visit: Visit) -> None:
+    w = bare.add(document("training", "waits", "nlp"), Phase.QUEUED)
     client = visit("mel")
-    first = client.get("/queue/").content.decode()
-    assert "The order of the next round is being computed." in first
-    assert 'hx-trigger="load, live-workloads' in first
-    rows = client.get("/queue/", headers={"HX-Request": "true"})
-    assert "Working out" not in rows.content.decode()
-    assert rows.context["waiting"][0].position == 1
-    assert "Working out" not in client.get("/queue/").content.decode()  # known by now
+    assert "As of the last full round" not in client.get("/queue/").content.decode()
+    cache.clear()  # what was worked out for the small cluster is kept for five seconds
+    with override_settings(DRY_RUN_MOST=0):
+        page = client.get("/queue/")
+        assert "No round has looked at these workloads yet." in page.content.decode()
+        assert [one.name for one in page.context["apart"]] == ["waits"]
+        lineup = Lineup(np.array([w.seq]), np.array([0]), (Refusal(Reason.FRAGMENTED, "It is in pieces."),))
+        RoundView.objects.create(
+            name="schedule",
+            cluster_at=NOW - 7,
+            every=5,
+            lineup=pack_lineup(lineup),
+            held=b"",
+        )
+        page = client.get("/queue/")
+        text = page.content.decode()
+        assert "As of the last full round" in text
+        assert "It is in pieces." in text
+        assert [one.position for one in page.context["waiting"]] == [1]
 
 
 def test_the_dashboard_names_the_teams_that_hold_most_and_leads_to_all(bare: World, visit: Visit) -> None:

@@ -14,7 +14,7 @@ from tests.frontend.factory import NOW, World, document
 
 PAGES = (
     "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/nodes/a100-00/", "/gpus/", "/teams/", "/usage/", "/notebooks/",
-    "/services/", "/decisions/", "/decisions/rounds/",
+    "/cells/", "/services/", "/decisions/", "/decisions/rounds/",
 )  # fmt: skip
 
 

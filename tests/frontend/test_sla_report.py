@@ -81,15 +81,20 @@ def test_a_report_needs_few_statements(
 
 
 def test_of_many_services_the_page_shows_those_that_stood_worst(chat: Workload, bare: World, visit: Visit) -> None:
-    """200 of them; the file has all."""
+    """50 of them at first; the file has all."""
     w = bare.add(document("inference", "zz-missed", "nlp"), Phase.RUNNING)
     day(w, TODAY, over=5000, met=1000, violated=440)
     others = [bare.add(document("inference", f"calm-{n}", "nlp"), Phase.STOPPED) for n in range(REPORTED)]
     for n, other in enumerate(others):
         day(other, TODAY, over=0, met=1440 - n % 2, unknown=n % 2)
-    answer = visit("mel").get("/services/report/")
+    mel = visit("mel")
+    answer = mel.get("/services/report/")
     shown = [line.name for line in answer.context["lines"]]
     assert shown[:2] == ["zz-missed", "chat"]
     assert len(shown) == REPORTED
-    assert "the 200 that stood worst of 202; the CSV has all" in answer.content.decode()
-    assert len(visit("mel").get("/services/report.csv").content.decode().splitlines()) == 203
+    text = answer.content.decode()
+    assert 'the 50 that stood worst of 52; <a href="?lines=all">show more</a>' in text
+    whole = mel.get("/services/report/?lines=all")
+    assert len(whole.context["lines"]) == REPORTED + 2
+    assert "show more" not in whole.content.decode()
+    assert len(mel.get("/services/report.csv").content.decode().splitlines()) == REPORTED + 3

@@ -132,3 +132,14 @@ def test_the_form_needs_its_token(bare: World) -> None:
     client.force_login(bare.people["mel"])
     assert client.post("/submit/", TRAINING).status_code == 403
     assert not Workload.objects.exists()
+
+
+def test_what_is_yes_or_no_is_chosen_and_no_is_left_out() -> None:
+    known = forms.fields_of(Kind.NOTEBOOK)["on_demand"]
+    assert forms.options("on_demand", known) == (("", "no"), ("true", "yes"))
+    given = {"name": "n", "team": "nlp", "resources.gpu_share.guarantee": "0.2", "resources.gpu_share.memory": "8Gi"}
+    job = forms.document(Kind.NOTEBOOK, {**given, "on_demand": "true"})
+    assert job["on_demand"] is True
+    assert spec.parse(job).on_demand
+    assert "on_demand" not in forms.document(Kind.NOTEBOOK, {**given, "on_demand": ""})
+    assert forms.document(Kind.NOTEBOOK, {**given, "on_demand": "maybe"})["on_demand"] == "maybe", "it is refused"

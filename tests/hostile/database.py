@@ -22,6 +22,7 @@ from controlplane.models import (
     Notice,
     Placement,
     PolicyVersion,
+    RoundView,
     SavedView,
     Session,
     Simulation,
@@ -63,6 +64,7 @@ OURS = {
     "Usage": {"pool"},
     "User": {"password", "username"},  # see `poison`
     "ProviderGrant": {"sealed_token"},
+    "RoundView": {"name"},
     "Webhook": {"sealed_secret"},
     "Workload": {"intent", "managed_by", "spread"},
 }
@@ -117,6 +119,7 @@ def _loops(now: Any) -> None:
                          is_base=True, input=b"x", decisions=decisions, counts={"Wait": 3})  # fmt: skip
     at: dict[str, Any] = {"author": ADMIN, "at": now, "seen_at": now}
     asked = {"policy": {"scheduling": {"policy": "fifo"}}}
+    RoundView.objects.create(name="schedule", cluster_at=NOW, every=5, lineup=b"x", held=b"x")
     Simulation.objects.create(asked=asked, state=SimulationState.RUNNING, doing="Replaying", progress=0.5, **at)
     Simulation.objects.create(asked=asked, state=SimulationState.FAILED, error="why", **at)
 

@@ -17,6 +17,7 @@ ASKED = {
     "/decisions/audit/": ("team", "actor", "kind", "outcome"),
     "/nodes/": ("q", "pool", "rack", "state"),
     "/gpus/": ("q", "pool", "shared", "from"),
+    "/cells/": ("from",),
     "/queue/": ("q", "team"),
     "/search": ("q",),
     "/submit/": ("name", "image", "team", "type", "from", "template"),

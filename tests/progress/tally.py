@@ -7,7 +7,8 @@ from operator import itemgetter
 from typing import Any
 
 SLOWEST = 15
-WIDEST = 300  # characters of what was wrong with a test
+WIDEST = 1000  # characters of what was wrong with a test
+CAUSED = "The above exception was the direct cause of the following exception:"  # between two that pytest prints
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class Part:
         elif event == "began":
             self.test, self.test_began = test, now
         elif event == "failed":
-            self.why.setdefault(test, _first_error(said["text"]))
+            self.why.setdefault(test, _error(said["text"]))
         elif event == "ended":
             self._end(test, said)
 
@@ -94,6 +95,9 @@ def summary(parts: list[Part]) -> Iterator[str]:
     yield f"{outcomes['passed']} passed, {outcomes['failed']} failed, {outcomes['skipped']} skipped"
 
 
-def _first_error(text: str) -> str:
-    """The first line that pytest marks with an E: all that is left of a failure where only the end of a log is kept."""
-    return next((line[1:].strip() for line in text.splitlines() if line.startswith("E ")), "")[:WIDEST]
+def _error(text: str) -> str:
+    """What was raised last, by the first line that pytest marks with an E: of a failure that is all that is left where
+    only the end of a log is kept, and what was raised last tells most.
+    """
+    raised = text.rpartition(CAUSED)[2]
+    return next((line[1:].strip() for line in raised.splitlines() if line.startswith("E ")), "")[:WIDEST]

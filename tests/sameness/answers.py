@@ -59,7 +59,9 @@ class Recorder:
         body = "" if response.streaming else bytes(getattr(response, "content", b"")).decode(errors="replace")
         headers = {name: self.plain(str(response[name])) for name in HEADERS if name in response}
         asked = f"{request.method} {self.plain(request.get_full_path())}"
-        self.found[self.test].append([asked, response.status_code, headers, self._body(body)])
+        self.found[self.test].append(
+            [asked, response.status_code, headers, self._body(words.without_added_addresses(body))]
+        )
 
     def plain(self, text: str) -> str:
         """A text with the kind and number of what each run makes anew."""

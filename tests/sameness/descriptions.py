@@ -219,6 +219,10 @@ DESCRIPTIONS: Sequence[Word] = (
         "A team's quota in a pool, milli-GPU; null = no limit.",
     ),
     Word(r"\bsurplus_after_seconds, max_moves\b", "surplus_after_seconds, lend_after_seconds, harvest, max_moves"),
+    Word(r"\bdragon_hold_seconds, dragon_high_priority\.", "dragon_hold_seconds, dragon_high_priority, cells."),
+    Word(r"\bretries, ports, framework\b", "retries, ports, batch, framework"),
+    Word(r"\bmax_duration, after, labels\b(?!, cell)", "max_duration, after, labels, cell"),
+    Word(r"\bidle, expected_duration\b", "idle, on_demand, expected_duration"),
     Word(r"Fields here: count, min, max\.", "Fields here: count, min, max, asynchronous."),
     Word(
         r"List the GPUs with the workloads on them and their last measured use\.",

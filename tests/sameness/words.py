@@ -78,7 +78,8 @@ ADDED = (  # keys of answers that features since then have added
     "enforcer", "guarantees", "follows_limit", "verified", "enforcement", "share_demands",
     "on_gpus", "on_nodes", "on_host", "weights", "wake_seconds", "host_wake_seconds",
     "hold", "may_use_milli", "may_use_memory_mib", "measured_duty", "measured_memory_mib", "is_leaving", "neighbours",
-    "lately", "headroom", "p95_of", "unknown_why", "reclaim_price", "taken", "lent_to",
+    "lately", "headroom", "p95_of", "unknown_why", "reclaim_price", "taken", "lent_to", "as_of",
+    "cell", "cells", "cells_number", "on_demand", "on_gpu", "in_host_memory",
 )  # fmt: skip
 ADDED_BESIDE = {"standing": "priority_class"}  # keys added to objects that have the other one; others had them before
 ADDED_SETTINGS = (
@@ -87,7 +88,9 @@ ADDED_SETTINGS = (
     "scaling.wake_seconds",
     "scaling.host_wake_seconds",
     "scaling.headroom",
+    "scheduling.cells",
 )  # rows that the list of settings has got since then
+ADDED_ADDRESSES = ("/api/v1/cells",)  # since then, among the first of the schema, which are compared
 NO_ADDRESS = "There is nothing at this address. Check the address."
 
 
@@ -110,6 +113,13 @@ def without_added(value: Any) -> Any:
         added = {*ADDED, *(key for key, beside in ADDED_BESIDE.items() if beside in value)}
         return {key: without_added(one) for key, one in value.items() if key not in added}
     return _without_added_column(value) if isinstance(value, str) else value
+
+
+def without_added_addresses(text: str) -> str:
+    """The schema's document without the addresses that it has got since then; any other text as it is."""
+    for address in ADDED_ADDRESSES:
+        text = re.sub(rf'\n {{8}}"{address}": {{\n.*?\n {{8}}}},(?=\n)', "", text, count=1, flags=re.DOTALL)
+    return text
 
 
 def without_prices(decisions: list[Any]) -> list[Any]:

@@ -42,6 +42,14 @@ def test_it_gets_no_more_than_it_can_use() -> None:
     assert [w.gpus for w in grown.workers] == [(1,)]
 
 
+def test_a_device_on_which_two_replicas_sleep_is_lent_to_one_gang() -> None:
+    two = LENDING.replace("share 1 smem 20000", "share 0.3 smem 5000").replace("a:0 a:1 a:2", "a:0 a:1 a:1")
+    one = GANG.replace("gpumem 16000", "gpumem 8000")
+    world = parse(two + one + "\n" + one.replace("g1", "g2").replace("a:3", "a:2"))
+    lent = [(d.workload, [w.gpus for w in d.workers]) for d in schedule(world, RULES) if isinstance(d, Place)]
+    assert lent == [("g1", [(1,)])]
+
+
 def test_two_workers_share_what_the_node_has_of_cpu() -> None:
     world = LENDING.replace("memory 40000", "memory 40000 cpu 9") + GANG.replace("gpumem", "cpu 4 gpumem")
     (grown,) = schedule(parse(world), RULES)

@@ -24,7 +24,9 @@ CANARY = "canary"
 # All that the cores read a name of. A workload's is not among them, and must not be: what is decided is stored, and is
 # shown to people who may not see each workload. Speak of a workload with `mention(workload.id)`.
 NAMES_READ = {
+    ("cell", "cell.name"): "a cell's",
     ("elastic", "self.plan.inventory.nodes[node].name"): "a node's",
+    ("explanation", "check.name"): "a check's",
     ("gang", "inventory.nodes[node].name"): "a node's",
     ("candidates", "level.name"): "a level's",
     ("beside", "inventory.nodes[node].name"): "a node's",
@@ -44,6 +46,7 @@ NAMES_READ = {
     ("residency", "self.name"): "the same",
     ("role_reasons", "role.name"): "of a role in the workload that is told",
     ("sharing", "role.name"): "a role's",
+    ("roundview", "node.name"): "a node's",
     ("snapshot", "n.name"): "a node's",
     ("tenants", "team.name"): "a team's",
     ("timeline", "client.name"): "of a program in a model of one GPU's time",

@@ -176,7 +176,7 @@ def test_a_queue_submitted_in_two_parts_is_admitted_like_one_submitted_at_once(w
     same = [
         replace(
             w, team="t1", kind=Kind.TRAINING, priority=0, gang=replace(w.gang, min=w.gang.count), attained=0,
-            failures=0, deadline=None, preemptible=False,
+            failures=0, deadline=None, preemptible=False, at_risk=False,
         )
         for w in world.workloads.values() if w.phase is Phase.QUEUED and not w.unmet and w.not_before is None
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Evict, EvictReason, Reason
 from scheduler.model.settings import Settings
 from scheduler.state.session import Session
-from tests.worlds import evict, facts, moves, parse, place, reasons
+from tests.worlds import evict, facts, moves, parse, place, reasons, shrink
 
 PREEMPTED = EvictReason.PREEMPTED
 
@@ -27,6 +27,54 @@ def test_higher_priority_preempts_lower_of_its_team() -> None:
 def test_equal_priority_preempts_nobody() -> None:
     world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a   y red training 1 pending")
     assert moves(schedule(world, Settings())) == []
+
+
+def test_a_service_at_risk_takes_the_place_of_its_teams_trainings_whatever_their_priority() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 2
+        chat red inference 1 x 1..2 late running a:0   train red training 1 priority 100 running a:1
+    """)
+    calm = parse("""
+        node a 2 gpus   team red nominal 2
+        chat red inference 1 x 1..2 running a:0   train red training 1 priority 100 running a:1
+    """)
+    decisions = schedule(world, Settings())
+    assert [d for d in facts(decisions) if d[0] == "evict"] == [evict("train", PREEMPTED, "chat")]
+    assert [d.message for d in decisions if isinstance(d, Evict)] == [
+        "Makes room for [[w:chat]], which is at risk of missing its objective."
+    ]
+    assert moves(schedule(calm, Settings())) == []
+
+
+def test_for_a_service_at_risk_elastic_trainings_give_workers_before_any_leaves() -> None:
+    world = parse("""
+        node a 3 gpus   team red nominal 3
+        chat red inference 1 x 1..2 late running a:0   train red training 1 x 1..2 priority 100 running a:1 a:2
+    """)
+    assert moves(schedule(world, Settings())) == [shrink("train", 1), place("chat", "a", after=("train",))]
+
+
+def test_for_a_service_at_risk_no_other_service_or_notebook_leaves_nor_another_teams_work() -> None:
+    for other in (
+        "book red notebook 1",
+        "web red inference 1",
+        "x red training 1 firm",
+        "x blue training 1",
+    ):
+        world = parse(f"""
+            node a 2 gpus   team red nominal 1   team blue nominal 1
+            chat red inference 1 x 1..2 late running a:0   {other} running a:1
+        """)
+        assert moves(schedule(world, Settings())) == []
+
+
+def test_a_service_at_risk_is_not_held_back_by_what_its_team_was_refused_before_it() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 2 borrowing 0
+        web red inference 1 x 1..2 running a:0   chat red inference 1 x 1..2 late pending
+        train red training 1 priority 100 running a:1
+    """)
+    assert evict("train", PREEMPTED, "chat") in facts(schedule(world, Settings()))
 
 
 def test_priority_gained_by_waiting_preempts_nobody() -> None:
@@ -71,7 +119,7 @@ def test_no_more_leave_than_must_when_both_room_and_quota_are_short() -> None:
 def test_a_claimant_that_would_not_fit_anyway_makes_nobody_leave() -> None:
     world = parse("""
         node a 2 gpus   team red nominal 4
-        x red training 1 running a   y red training 1 priority 100 running a
+        x red training 1 running a   y red training 1 priority 100 running a:1
         high red training 2 priority 100 pending
     """)
     decisions = schedule(world, Settings())

@@ -182,7 +182,9 @@ def _leaves_legally(before: Snapshot, decision: Evict, held: Usage, tree: Tree) 
         assert victim.team == claimant.team
         waited = before.at - claimant.queued_at
         is_overtaken = claimant.queued_at < victim.queued_at and waited > RULES.overtaken_seconds
-        assert victim.priority < claimant.priority or (is_overtaken and victim.priority == claimant.priority)
+        is_for_service = claimant.at_risk and victim.kind is Kind.TRAINING
+        may_overtake = is_overtaken and victim.priority == claimant.priority
+        assert victim.priority < claimant.priority or may_overtake or is_for_service
     elif decision.reason is EvictReason.CONSOLIDATED:
         assert victim.kind is not Kind.INFERENCE
         assert victim.checkpoint_interval is not None
@@ -203,7 +205,7 @@ def _shrinks_legally(before: Snapshot, decision: Shrink, held: Usage, tree: Tree
     if len(decision.ranks) <= surplus(gang):
         return  # any claimant gets what was lent
     if gang.team == claimant.team:
-        assert gang.priority <= claimant.priority
+        assert gang.priority <= claimant.priority or claimant.at_risk
         return
     lenders = [n for n in tree.path(gang.team) if n not in tree.path(claimant.team)]
     for pool in held.by_pool(gang):

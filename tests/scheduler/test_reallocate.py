@@ -1,5 +1,6 @@
 """Trainings go where they asked to run, if nothing that waits could use the room; none is displaced."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -204,6 +205,28 @@ def test_where_no_cpu_is_left_for_more_servers_it_stays() -> None:
 
 def test_one_that_has_so_many_servers_already_stays() -> None:
     assert moves(schedule(with_servers(2), RULES)) == []
+
+
+def test_one_that_asks_for_another_batch_starts_again_where_it_is() -> None:
+    world = parse("""
+        node a,b 4 gpus   team red nominal 8
+        fit red training 1 x 4 running a a b b saves 600 goes 2,2
+    """)
+    assert moves(schedule(world, RULES)) == []  # it is there already
+    world = world.replace(changed=[replace(world.workloads["fit"], batch_wanted=512)])
+    decisions = schedule(world, RULES)
+    assert moves(decisions) == [evict("fit", WISH, "")]
+    (one,) = [d for d in decisions if isinstance(d, Evict)]
+    assert Counter(worker.node for worker in one.keeps) == {"a": 2, "b": 2}
+    assert "batch of 512" in one.message
+    then = world.after(decisions)
+    asked = {name: INVARIANTS[name] for name in ("S1", "S3", "S8", "S9", "S17")}
+    assert check_these(State(then, before=world, round=Round(world, decisions, RULES, schedule)), asked) == ()
+    assert moves(schedule(then, RULES)) == []
+    gone = left(then, "fit")
+    started = gone.after(schedule(gone, RULES)).workloads["fit"]
+    assert Counter(worker.node for worker in started.placement) == {"a": 2, "b": 2}
+    assert (started.batch_wanted, started.goes_to, started.attempt) == (None, (), 2)
 
 
 def test_what_waits_and_could_use_the_room_goes_first() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from scheduler.model.workload import Gang, Kind, Phase, Workload
 from scheduler.state.ledger import Ledger, Ledgers
 from scheduler.state.memo import Memo
 from scheduler.state.pending import ATTAINED, CLASS_OF, EQUIVALENCE, FAILURES, NEED, PRIORITY, REASON, SEQ, TEAM
+from scheduler.state.recount import LedgerDiffersError, check
 from scheduler.state.session import Session
 from tests.scheduler.oracle import moved_on
 from tests.strategies import worlds
@@ -109,6 +111,41 @@ def test_a_ledger_kept_by_difference_is_the_one_counted_anew(world: Snapshot, ro
         assert counted(ledgers.of(world)) == counted(Ledger(afresh(world)))
         ended = [w.id for w in world.workloads.values() if w.phase is Phase.RUNNING][:2]
         world = world.replace(gone=ended)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(), st.integers(1, 4))
+def test_rounds_that_hand_their_ledger_on_decide_the_same_and_it_is_the_one_counted_anew(
+    world: Snapshot, rounds: int
+) -> None:
+    memo, copying = Memo.of_one_loop(), Memo()
+    for number in range(rounds):
+        assert decide(world, RULES, memo) == decide(world, RULES, copying) == decide(afresh(world), RULES)
+        check(memo.ledgers)
+        if number == 1:  # a trial of another world beside this one, and its ledger stays as it was
+            trial = memo.fork()
+            theirs = counted(trial.ledgers.of(world))
+        world = moved_on(world.after(schedule(world, RULES)), 61.0)
+        world = world.replace(gone=[w.id for w in world.workloads.values() if w.phase is Phase.RUNNING][:2])
+        if number == 1:
+            memo.ledgers.of(world)
+            assert trial.ledgers.last is not None
+            assert counted(trial.ledgers.last[0]) == theirs
+
+
+def test_a_ledger_that_missed_a_change_is_found_out() -> None:
+    world, memo = parse(FULL), Memo.of_one_loop()
+    ledger = memo.ledgers.of(world)
+    check(memo.ledgers)
+    pool = world.inventory.nodes[0].pool
+    ledger.usage.charge("red", pool, 1, 1000)
+    with pytest.raises(LedgerDiffersError, match=r"usage\.total"):
+        check(memo.ledgers)
+    ledger.usage.charge("red", pool, 1, -1000)
+    ledger.ints[ledger.slot["r1"], 1] += 1
+    ledger.waiting.pop("b2")
+    with pytest.raises(LedgerDiffersError, match="differs from a recount: ints, waiting"):
+        check(memo.ledgers)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

@@ -59,6 +59,7 @@ WITHOUT = {
     "any": NONE,
     "columns": replace(ALL, columns=False),
     "the quota shortage": replace(ALL, quota=False),
+    "direct answers": replace(ALL, direct=False),
 }
 
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.testbed.realnode import devices, messages
-from controlplane.testbed.realnode.devices import Gpus, owners, page
+from controlplane.enforcer.kubelet import messages
+from controlplane.enforcer.kubelet.api import owners
+from controlplane.testbed.realnode import devices
+from controlplane.testbed.realnode.devices import Gpus, page
 
 GPUS = Gpus(2, 16_384, "T4", "real")
 
@@ -28,7 +30,7 @@ def test_devices_are_those_of_the_containers_that_the_kubelet_names() -> None:
     answer = messages.encode(
         [(1, [(1, "w-1-0"), (2, "weft-nlp"), (3, [(1, "main"), others, ours])]), (1, [(1, "a"), (2, "b")])]
     )
-    assert owners(answer) == {"GPU-real-1": ("weft-nlp", "w-1-0", "main")}
+    assert owners(answer, devices.RESOURCE) == {"GPU-real-1": ("weft-nlp", "w-1-0", "main")}
 
 
 def test_a_page_is_as_the_dcgm_exporter_writes_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -61,6 +61,13 @@ CURVE = (
     Column("95 %", lambda row: f"{row['low']:.2f} to {row['high']:.2f}", right=True),
     Column("MEASURED", lambda row: "-" if row["measured"] is None else f"{row['measured']:.2f} x", right=True),
 )
+BATCHES = (
+    Column("BATCH", lambda row: str(row["examples"]), right=True),
+    Column("GOODPUT", lambda row: f"{row['goodput']:.2f} x", right=True),
+    Column("95 %", lambda row: f"{row['low']:.2f} to {row['high']:.2f}", right=True),
+    Column("MEASURED", lambda row: "-" if row["measured"] is None else f"{row['measured']:.2f} x", right=True),
+    Column("SPEED", lambda row: f"{row['speed']:.2f} x", right=True),
+)
 GOODPUT = Column("GOODPUT", lambda row: f"{row['goodput']:.2f} x", right=True)
 
 
@@ -93,12 +100,32 @@ def diagnose(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     levels = [(told, f"{parts[one]:.0%}") for one, told in LEVELS.items() if parts.get(one) is not None]
     if levels:
         output.say("\n" + output.pairs(levels))
-    if curve := found.get("scaling_curve"):
-        has_noise = all(row.get("goodput") is not None for row in curve)
-        output.say("\n" + output.table(curve, (*CURVE, GOODPUT) if has_noise else CURVE, form))
+    _say_curves(found, form)
     if known := found.get("restart"):
         output.say(f"\n{_restart(known)}")
     _say(tried, form)
+
+
+def _say_curves(found: Json, form: Form) -> None:
+    """What other numbers of workers and other batches would give."""
+    if curve := found.get("scaling_curve"):
+        has_noise = all(row.get("goodput") is not None for row in curve)
+        output.say("\n" + output.table(curve, (*CURVE, GOODPUT) if has_noise else CURVE, form))
+    if batch := found.get("batch"):
+        output.say(f"\n{_batch(batch)}")
+        if batch["curve"]:
+            output.say("\n" + output.table(batch["curve"], BATCHES, form))
+
+
+def _batch(batch: Json) -> str:
+    """How many examples a step has, and why it is or is not changed."""
+    now, named, low, high = (batch[name] for name in ("size", "named", "min", "max"))
+    said = f"Its batch is {now}" + (f" instead of the {named} of its job file" if now != named else "")
+    if low == high:
+        return f"{said}, and fixed."
+    noise = batch["gradient_noise"]
+    told = "its program reports no gradient noise" if noise is None else f"its gradient noise is {noise:.0f} examples"
+    return f"{said}; {low} to {high} are allowed, and {told}."
 
 
 def _restart(known: Json) -> str:

@@ -48,16 +48,26 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     _section("Events (times of the cluster's clock)", output.table(events, columns.EVENTS) if events else "none")
 
 
-def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
+def why(
+    ctx: typer.Context,
+    name: Name,
+    search: Annotated[
+        bool, typer.Option("--search", help="Search for what would start it also on a large cluster: takes seconds.")
+    ] = False,
+    team: Team = "",
+    form: Form = Format.TABLE,
+) -> None:
     """Show why a workload waits, with each check of the scheduler, and what Weft changed of it."""
     session: Session = ctx.obj
     workload = session.client.find(name, team=team)
-    explanation = session.client.explanation(workload.uid)
+    explanation = session.client.explanation(workload.uid, search=search)
     if not form.is_text:
         output.show([workload], (), form) if form == Format.NAME else output.dump(explanation.document, form)
         return
     now = str(session.client.cluster().get("now") or "")
     output.say(_headline(workload, explanation, now))
+    if of_when := output.as_of(explanation.as_of, now):
+        output.say(f"  {of_when}")
     for changed in explanation.changed_by_weft:
         since = f", since {changed['since']}" if changed.get("since") else ""
         output.say(f"  Changed by Weft{since}: {output.clean(changed['message'])}")

@@ -23,6 +23,7 @@ KINDS = {
     "workloads": ("workload", "wl", "jobs", "job"),
     "nodes": ("node", "no"),
     "node-pools": ("node-pool", "pools", "pool"),
+    "cells": ("cell",),
     "teams": ("team",),
     "quotas": ("quota",),
     "shares": ("share",),
@@ -30,6 +31,7 @@ KINDS = {
     "usage": (),
     "priority-classes": ("priority-class", "pc"),
 }
+EMPTY = {"cells": "This cluster is one cell."}
 OF_TEAMS = ("teams", "quotas", "shares", "budgets")
 
 
@@ -87,8 +89,12 @@ def queue(
     from weft import columns
 
     session: Session = ctx.obj
-    rows = list(session.client.queue(team=team))
-    output.show(rows, columns.queue(_now(session, form)), form, empty="No workload is waiting.")
+    pages: list[Any] = []
+    rows = list(session.client.queue(team=team, told=pages.append))
+    now = _now(session, form)
+    output.show(rows, columns.queue(now), form, empty="No workload is waiting.")
+    if pages and (of_when := output.as_of(pages[0].get("as_of"), now)):
+        output.note(of_when)
 
 
 def top(
@@ -153,6 +159,7 @@ def _others(session: Session, kind: str, name: str, team: str, form: Format) -> 
     sources: dict[str, tuple[Callable[[], Iterable[Any]], Table]] = {
         "nodes": (client.nodes, columns.NODES),
         "node-pools": (client.node_pools, columns.POOLS),
+        "cells": (client.cells, columns.CELLS),
         "teams": (client.teams, columns.TEAMS),
         "quotas": (lambda: client.quotas(team=team), columns.QUOTAS),
         "shares": (lambda: client.shares(team=team), columns.SHARES),
@@ -173,7 +180,8 @@ def _others(session: Session, kind: str, name: str, team: str, form: Format) -> 
             rows = [row for row in rows if getattr(row, "team", team) == team or row.name == team]
     if name and not rows:
         raise NotFound(f"There is no {kind} {name} that you may see.", status=404)
-    output.show(rows, table, form, one=bool(name) and len(rows) == 1, empty=f"There are no {kind} that you may see.")
+    empty = EMPTY.get(kind, f"There are no {kind} that you may see.")
+    output.show(rows, table, form, one=bool(name) and len(rows) == 1, empty=empty)
 
 
 def _narrowed(wanted: dict[str, Any], name: str, selector: str) -> dict[str, Any]:

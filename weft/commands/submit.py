@@ -23,6 +23,10 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
+MaxLimit = Annotated[
+    float | None, typer.Option(help="Of a service: up to what the limit is raised before another replica starts.")
+]
+OnDemand = Annotated[bool, typer.Option("--on-demand", help="Of a notebook: it has a GPU only while a cell runs.")]
 Words = Annotated[
     list[str] | None,
     typer.Argument(
@@ -44,10 +48,9 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     gpu_model: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Allowed GPU model; repeatable.")] = None,
     gpu_share: Annotated[float | None, typer.Option(help="Guaranteed part of one GPU, such as 0.3.")] = None,
     gpu_share_limit: Annotated[float | None, typer.Option(help="Most of the GPU that a share may use if idle.")] = None,
-    gpu_share_max_limit: Annotated[
-        float | None, typer.Option(help="Of a service: up to what the limit is raised before another replica starts.")
-    ] = None,
+    gpu_share_max_limit: MaxLimit = None,
     gpu_memory: Annotated[str, typer.Option(help="GPU memory, such as 10Gi: of a share, else the minimum.")] = "",
+    on_demand: OnDemand = False,
     cpu: Annotated[str, typer.Option(help="CPU cores per worker, such as 8 or 500m.")] = "",
     memory: Annotated[str, typer.Option(help="Memory per worker, such as 64Gi.")] = "",
     workers: Annotated[int | None, typer.Option(help="Number of workers, or of replicas of a service.")] = None,

@@ -7,6 +7,7 @@ from autoscaler.sla import Standing
 from controlplane.api.renamed import renamed
 from controlplane.api.serializers.platform import ENFORCED_BY, Gpu, Tenant
 from controlplane.api.serializers.workloads import (
+    AS_OF,
     NO_SUGGESTIONS,
     PHASES,
     PLACE,
@@ -53,6 +54,7 @@ class Explanation(Answer):
     suggestions = Suggestion(many=True)
     no_suggestions = s.CharField(allow_blank=True, help_text=NO_SUGGESTIONS)
     changed_by_weft = ChangedByWeft(many=True)
+    as_of = s.DateTimeField(allow_null=True, help_text=AS_OF)
 
 
 class Round(Answer):
@@ -88,6 +90,7 @@ class Eta(Answer):
     basis = s.ChoiceField(
         ["expected_duration", "history", "default", "none"], help_text="Where the running time is taken from."
     )
+    as_of = s.DateTimeField(allow_null=True, help_text="Cluster clock: when this was worked out; null: it is not yet.")
 
 
 class GpuUse(Answer):
@@ -237,12 +240,18 @@ class Connection(Answer):
     browser_url = s.CharField(allow_null=True, help_text="A page that opens it, by the proxy; null: there is none.")
 
 
+ON_GPU = "Of a notebook on demand: the GPU of its node that its memory is on; null: on none, or not known."
+
+
 class Activity(Answer):
-    """Since when a notebook is measured idle, and when it is parked if it stays so."""
+    """Since when a notebook is measured idle, when it is parked if it stays so, and on demand which GPU it has now."""
 
     idle_since = s.DateTimeField(allow_null=True)
     park_after_seconds = s.FloatField(allow_null=True)
     parks_at = s.DateTimeField(allow_null=True)
+    on_demand = s.BooleanField(help_text="Whether it has a GPU only while a cell runs.")
+    on_gpu = s.IntegerField(allow_null=True, help_text=ON_GPU)
+    in_host_memory = s.BooleanField(help_text="Of one on demand: whether its memory is on no GPU now.")
 
 
 class DeviceTenant(Tenant):
@@ -251,7 +260,7 @@ class DeviceTenant(Tenant):
     hold = s.ChoiceField(
         [one.value for one in Hold],
         help_text="By what it is there: all of the GPU, a share, a replica on standby, a worker on the GPU that such a "
-        "replica lends, or one in the time that shares leave.",
+        "replica lends, one in the time that shares leave, or a notebook on demand.",
     )
     may_use_milli = s.IntegerField(help_text="Its limit: the most that it may use while others leave it idle.")
     may_use_memory_mib = s.IntegerField(allow_null=True, help_text="The memory that it may take; null: not said.")
@@ -260,6 +269,8 @@ class DeviceTenant(Tenant):
     )
     measured_memory_mib = s.IntegerField(allow_null=True)
     is_leaving = s.BooleanField()
+    on_gpu = s.IntegerField(allow_null=True, help_text=ON_GPU)
+    in_host_memory = s.BooleanField(help_text="Of a notebook on demand: whether its memory is on no GPU now.")
 
 
 class Device(Gpu):
@@ -324,3 +335,20 @@ class TopologyPage(Page):
     """The racks: `zone`, `rack` and `node` are what `topology` of a job file may name."""
 
     results = Rack(many=True)
+
+
+class LogLine(Answer):
+    """One printed line."""
+
+    at = s.DateTimeField()
+    seconds = s.FloatField()
+    rank = s.IntegerField()
+    text = s.CharField(allow_blank=True)
+
+
+class Logs(Answer):
+    """The last lines; `since=next_since` goes on from there."""
+
+    attempt = s.IntegerField()
+    next_since = s.FloatField(allow_null=True)
+    lines = LogLine(many=True)

@@ -14,6 +14,15 @@ from gpushare.backends.catalogue import CHOSEN, DEMANDS, Guarantee
 from gpushare.gpu import Enforcer
 
 
+class QuotaPart(Answer):
+    """What one cell has of a quota, milli-GPU; null = no limit."""
+
+    cell = s.CharField()
+    nominal_milli = s.IntegerField()
+    borrowing_limit_milli = s.IntegerField(allow_null=True)
+    lending_limit_milli = s.IntegerField(allow_null=True)
+
+
 class Quota(Answer):
     """A team's quota in a pool, milli-GPU; null = no limit."""
 
@@ -24,6 +33,7 @@ class Quota(Answer):
     lending_limit_milli = s.IntegerField(allow_null=True)
     weight = s.IntegerField()
     version = s.IntegerField()
+    parts = QuotaPart(many=True, required=False, help_text="What each cell has of it, where there are cells.")
 
 
 class SavedQuota(Quota):
@@ -227,6 +237,7 @@ class Node(Enforced):
     allocated_milli = s.IntegerField()
     takes = s.ListField(child=s.ChoiceField(["whole", "shares"]), help_text="For what new work may take its GPUs.")
     gpus = Gpu(many=True)
+    cell = s.CharField(required=False, help_text="Whose decider it is for, where there are cells.")
 
 
 class SlowTraining(Answer):

@@ -40,6 +40,15 @@ from scheduler.explain.change import ChangeKind
 from scheduler.explain.change import Choice as Named
 from scheduler.model.workload import Kind
 
+_NAMES = {"type": "array", "items": {"type": "string"}}
+CELLS: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {"pools": _NAMES, "racks": _NAMES},
+        "additionalProperties": False,
+    },
+}
 YEAR = 365 * 86_400.0
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
 MAX_HOURS = 10**9
@@ -51,6 +60,8 @@ def _settings_of(part: str) -> Schema:
     properties: dict[str, Any] = {}
     for one in (f for f in known_fields() if f.part == part):
         properties[one.name] = {"type": words.get(one.kind, "string"), "description": one.about}
+        if one.is_cells:
+            properties[one.name] |= CELLS
         if one.choices:
             properties[one.name]["enum"] = list(one.allowed(in_force=True))
         elif one.kind in (int, float):

@@ -132,8 +132,32 @@ class ScalingPoint(Answer):
     high = s.FloatField(help_text="Of 95 %.")
     measured = s.FloatField(allow_null=True, help_text="Of the steps with so many workers; null: there were none.")
     goodput = s.FloatField(
-        allow_null=True, help_text="Useful examples per second, likewise; null: its program reports no gradient noise."
+        allow_null=True,
+        help_text="Useful examples per second, likewise; null: its program reports no gradient noise, or its job file "
+        "names its batch, which stays as it is.",
     )
+
+
+class BatchPoint(Answer):
+    """What a training would gain from a batch, as a multiple of its goodput now."""
+
+    examples = s.IntegerField(help_text="Of all workers in a step.")
+    goodput = s.FloatField(help_text="Useful examples per second.")
+    low = s.FloatField(help_text="Of 95 %, without what is not known of the noise.")
+    high = s.FloatField(help_text="Of 95 %, likewise.")
+    speed = s.FloatField(help_text="The same of all examples per second.")
+    measured = s.FloatField(allow_null=True, help_text="Of the steps seen with this batch; null: there were none.")
+
+
+class TrainingBatch(Answer):
+    """The batch of a training whose job file names one: examples of all workers in a step."""
+
+    size = s.IntegerField(help_text="That its program is told now.")
+    named = s.IntegerField(help_text="As its job file says.")
+    min = s.IntegerField()
+    max = s.IntegerField()
+    gradient_noise = s.FloatField(allow_null=True, help_text="Examples; null: its program reports none.")
+    curve = BatchPoint(many=True, help_text="Ascending; empty where the batch is fixed or too little is known.")
 
 
 class Diagnosis(Answer):
@@ -151,6 +175,7 @@ class Diagnosis(Answer):
     slow_worker = SlowWorker(allow_null=True, help_text="With the bottleneck straggler.")
     restart = RestartCost()
     scaling_curve = ScalingPoint(many=True, help_text="Ascending; empty before its steps were seen for twelve looks.")
+    batch = TrainingBatch(allow_null=True, help_text="Null: its job file names none.")
 
 
 class TrainingAllocation(Answer):
@@ -160,10 +185,11 @@ class TrainingAllocation(Answer):
     workers = s.IntegerField()
     cpu = s.FloatField()
     servers = s.IntegerField()
+    batch = s.FloatField(help_text="Examples of one GPU in a step, on the mean; 1 where its job file names no batch.")
 
 
 class ExperimentRow(Answer):
-    """A change of a training on trial. Gains are parts of the speed: 0.1 is 10 % faster."""
+    """A change of a training on trial. Gains are parts of the speed, of the goodput for a batch: 0.1 is 10 % more."""
 
     axis = s.ChoiceField(["place", "node", "cpu", "servers", "workers", "batch"])
     status = s.ChoiceField(["on_trial", "kept", "rolled_back", "refused", "unjudged", "stayed"])
@@ -207,6 +233,7 @@ class Standby(Answer):
     on_host = s.IntegerField(help_text="Of these, how many have their weights in host memory, or on their way.")
     lent = s.IntegerField(help_text="GPUs of these that elastic trainings use now.")
     lent_gpu_hours = s.FloatField(help_text="All that it ever lent.")
+    lent_cost = s.FloatField(help_text="What these cost at the pools' present prices: computed by others, paid by it.")
     wake_seconds = s.FloatField(help_text="Until one of them answers that has its weights on its GPU.")
     host_wake_seconds = s.FloatField(help_text="Until one answers that has them in host memory.")
 

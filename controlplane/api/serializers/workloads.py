@@ -161,6 +161,7 @@ class Workload(WorkloadRow):
     spec = s.DictField()
     normalised = s.DictField()
     expected_start = ExpectedStart(allow_null=True, help_text="Of one in the queue, as worked out seconds ago.")
+    cell = s.CharField(required=False, help_text="Whose decider decides for it, where it is in a cell with a name.")
 
 
 class WorkloadPage(Page):
@@ -224,6 +225,7 @@ class Diff(Answer):
 
 
 PLACE = "Its place in the queue, all teams counted, from 1; null: no round looks at it yet."
+AS_OF = "Cluster clock: of what moment it is; on a large cluster that of the newest full round, null before the first."
 
 
 class QueuedRow(WorkloadRow):
@@ -238,6 +240,7 @@ class Queue(Page):
     """The queue, in the order of the next round."""
 
     results = QueuedRow(many=True)
+    as_of = s.DateTimeField(allow_null=True, help_text=AS_OF)
 
 
 class ReclaimPrice(Answer):
@@ -349,6 +352,7 @@ class Preview(Answer):
     no_suggestions = s.CharField(allow_blank=True, help_text=NO_SUGGESTIONS)
     standby = s.CharField(allow_blank=True, help_text="What the standby of a service costs at most; empty: nothing.")
     workload = s.DictField(help_text="The job file with defaults, and normalised.")
+    as_of = s.DateTimeField(help_text="Cluster clock: of the cluster that it was tried on.")
 
 
 class Worker(Answer):
@@ -380,20 +384,3 @@ class Placement(Answer):
 
     attempt = s.IntegerField()
     workers = Worker(many=True)
-
-
-class LogLine(Answer):
-    """One printed line."""
-
-    at = s.DateTimeField()
-    seconds = s.FloatField()
-    rank = s.IntegerField()
-    text = s.CharField(allow_blank=True)
-
-
-class Logs(Answer):
-    """The last lines; `since=next_since` goes on from there."""
-
-    attempt = s.IntegerField()
-    next_since = s.FloatField(allow_null=True)
-    lines = LogLine(many=True)

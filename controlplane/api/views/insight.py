@@ -1,5 +1,7 @@
 """What happened to a workload, why it waits, where it is, what it prints; and the queue."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -14,13 +16,14 @@ from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.cluster.port import ClusterUnreachable
 from controlplane.jobspec import jobfile
-from controlplane.jobspec.quantities import number
-from controlplane.jobspec.shapes import Choice, Quantity, Whole
+from controlplane.jobspec.quantities import iso, number
+from controlplane.jobspec.shapes import Choice, Flag, Quantity, Whole
 from controlplane.queries.scheduling import forecasts
 from controlplane.queries.workloads import workloads as queries
 from scheduler.predict.run_times import Spread
 
 MAX_LINES = 10_000
+SEARCH = Parameter("search", Flag(), "True: search for what would start it also on a large cluster: it takes seconds.")
 SECONDS = Quantity(number, 0, 4e9, "1767225600.5", ("0", "4000000000"))
 
 
@@ -41,10 +44,13 @@ class Events(WorkloadView):
 class Explanation(WorkloadView):
     """Why a workload waits."""
 
-    @endpoint(answer=details.Explanation, tag=TAG, operation="explain_workload")
+    @endpoint(answer=details.Explanation, tag=TAG, operation="explain_workload", parameters=(SEARCH,))
     def get(self, request: Request, uid: UUID) -> Response:
-        """Explain where a workload is: its one reason, with numbers, and what the next round would do."""
-        return Response(queries.explanation(request.user, self.one(uid)))
+        """Explain where a workload is: its one reason, with numbers, and what the next round would do.
+
+        On a large cluster it is what the newest full round told it; `as_of` says when that was.
+        """
+        return Response(queries.explanation(request.user, self.one(uid), searches=bool(self.given["search"])))
 
 
 class Placement(WorkloadView):
@@ -60,7 +66,7 @@ class Logs(WorkloadView):
     """What a workload prints."""
 
     @endpoint(
-        answer=answers.Logs,
+        answer=details.Logs,
         tag=TAG,
         operation="read_workload_logs",
         parameters=(
@@ -91,22 +97,32 @@ class Queue(View):
         """List what waits in your teams: the queue in the order of the next round, then what has no place in it.
 
         Places count all teams. `position` is null for what no round looks at yet, such as a step of a pipeline that
-        starts after another.
+        starts after another. On a large cluster the list is as the newest full round left it, with what came since;
+        `as_of` says when that was.
         """
+        line = queries.queue(request.user, self.given["team"])
         waiting = [
-            {"key": _key(turn.position, number), "position": turn.position, "uid": turn.uid, "refusal": turn.refusal}
-            for number, turn in enumerate(queries.queue(request.user, self.given["team"]))
+            {"key": key, "position": turn.position, "uid": turn.uid, "refusal": turn.refusal}
+            for key, turn in zip(_keys(turn.position for turn in line.turns), line.turns, strict=True)
         ]
         found = part(request, waiting, key=lambda row: str(row["key"]), size=self.given["page_size"])
         rows = {row["uid"]: row for row in queries.rows(queries.of(request.user, [w["uid"] for w in found["results"]]))}
         starts = forecasts.told(rows)
         listed = [_queued(rows[w["uid"]], w, starts.get(w["uid"])) for w in found["results"] if w["uid"] in rows]
-        return Response({"next": found["next"], "results": listed})
+        as_of = None if line.as_of is None else iso(line.as_of)
+        return Response({"next": found["next"], "results": listed, "as_of": as_of})
 
 
-def _key(position: int | None, number: int) -> str:
-    """What orders a page of the queue: by place; what has none comes after all that have one."""
-    return f"9{number:09}" if position is None else f"{position:010}"
+def _keys(positions: Iterable[int | None]) -> Iterator[str]:
+    """What orders pages of the queue: by place, of several cells then by cell; what has no place comes last."""
+    seen: Counter[int] = Counter()
+    for index, position in enumerate(positions):
+        if position is None:
+            yield f"9{index:09}"
+            continue
+        again = f"-{seen[position]:03}" if seen[position] else ""
+        seen[position] += 1
+        yield f"{position:010}{again}"
 
 
 def _queued(row: dict[str, Any], waiting: dict[str, Any], start: Spread | None) -> dict[str, Any]:

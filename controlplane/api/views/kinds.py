@@ -14,6 +14,7 @@ from controlplane.api.serializers import acting, details, scaling
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
+from controlplane.domain.ondemand import on_demand
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.objective import FIELDS
 from controlplane.jobspec.objective import within as promised
@@ -282,6 +283,8 @@ def _activity(workload: Any) -> dict[str, Any]:
         "idle_since": None if since is None else iso(since),
         "park_after_seconds": after,
         "parks_at": None if since is None or after is None else iso(since + after),
+        "on_demand": workload.offloads,
+        **on_demand(notebooks.on_gpu(workload) if workload.offloads else None),
     }
 
 

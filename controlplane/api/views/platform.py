@@ -148,7 +148,9 @@ class Nodes(View):
     )
     def get(self, request: Request) -> Response:
         """List the machines with their GPUs and the workloads on them."""
-        return self.paged(queries.nodes(request.user, self.given["pool"] or "", self.given["rack"]), "name")
+        keys = queries.node_keys(self.given["pool"] or "", self.given["rack"])
+        found = part(request, keys, lambda row: str(row["name"]), self.given["page_size"])
+        return Response({**found, "results": queries.nodes(request.user, found["results"])})
 
 
 class OfMachine(Named):

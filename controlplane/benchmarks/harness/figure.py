@@ -42,6 +42,7 @@ class Options:
     pods: Path | None = None  # a list of pods of one's own, of benchmarks that read one
     nodes: Path | None = None  # a list of machines of one's own
     write_table: bool = False  # reclaim: also write the table that the simulated cluster draws from
+    gpus: int | None = None  # round: at this size, what round-large measures
 
 
 @dataclass(frozen=True, slots=True)

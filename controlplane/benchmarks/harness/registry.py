@@ -31,6 +31,7 @@ ADAPTER = (
     "controlplane/webhook",
     "controlplane/kubeobjects",
     "controlplane/cluster",
+    "controlplane/enforcer",
     "controlplane/manifests",
     "controlplane/testbed",
 )
@@ -66,6 +67,15 @@ REPLAY = (
     "controlplane/invariants",
     "controlplane/lifecycle",
 )
+# The largest cluster, beside which `round` measures its own.
+LARGE = (
+    "large.measure",
+    "large.load",
+    "scheduling.roundload",
+    "scheduling.podless",
+    "harness.databases",
+    "harness.processes",
+)
 SERVER = ("gpushare", "scheduler", "autoscaler", "controlplane")
 PAGES = (*SERVER, "frontend")
 
@@ -94,6 +104,18 @@ class Benchmark:
 BENCHMARKS: Mapping[str, Benchmark] = {
     "admission": Benchmark(("scheduling.admission", "scheduling.podless", "harness.processes"), SERVER),
     "api": Benchmark(("serving.api", "harness.processes"), SERVER),
+    "api-large": Benchmark(
+        (
+            "large.reads",
+            "large.load",
+            "scheduling.largeworld",
+            "scheduling.roundload",
+            "scheduling.podless",
+            "harness.databases",
+            "harness.processes",
+        ),
+        PAGES,
+    ),
     "authorization": Benchmark(("reliability.authorization", "harness.processes", "harness.tenants"), PAGES),
     "demo-week": Benchmark(("serving.demoweek", "serving.demoweekload", "harness.processes"), SERVER),
     "start": Benchmark(("serving.start", "harness.processes"), PAGES),
@@ -114,6 +136,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             "slo.traces",
         ),
         (*CORE, "autoscaler", "controlplane/cluster"),
+    ),
+    "slo-faults": Benchmark(
+        ("slo.faults", "slo.judge", "slo.looks", "slo.traces", "harness.cores"),
+        (*CORE, "autoscaler", "controlplane/cluster", "controlplane/runtime"),
     ),
     "detection": Benchmark(
         ("training.detection", "training.watchers", "training.planted", "training.paces"),
@@ -174,8 +200,20 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     ),
     "elasticity": Benchmark(("training.elasticity", "training.clusters", "training.elasticdraws"), ("autoscaler",)),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
-    "round": Benchmark(
-        ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER
+    "round": Benchmark(("scheduling.rounds", *LARGE), SERVER),
+    "round-large": Benchmark(LARGE, SERVER),
+    "cells": Benchmark(
+        (
+            "large.cells",
+            "large.cellsload",
+            "large.cellsday",
+            "large.load",
+            "scheduling.roundload",
+            "scheduling.podless",
+            "harness.databases",
+            "harness.processes",
+        ),
+        SERVER,
     ),
     "page": Benchmark(("serving.page", "harness.processes"), PAGES),
     "page-large": Benchmark(("serving.pagelarge", "scheduling.largeworld", "harness.processes"), PAGES),

@@ -20,7 +20,6 @@ from controlplane.loops import lease as leases
 from controlplane.loops.embedded import Driver
 from controlplane.loops.lease import Report
 from controlplane.loops.threads import LoopThread
-from controlplane.loops.week import FINE
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Pruned, Workload
 from controlplane.runtime import tuning
@@ -28,8 +27,10 @@ from controlplane.services.audit import auditpruning, retention
 from controlplane.services.workloads import presets, submission, workloads
 from controlplane.services.workloads.submission import Submission
 from controlplane.simulator.worlds import catalogue
+from controlplane.simulator.worlds.presets import Pace
 
 WORKLOADS, WHOLE_DAY, SHORT_DAY = 1_000_000, 24.0, 2.0  # hours of the demo; the short one for tries
+SLOTS = Pace(slot=60.0, scale=60.0)  # of the day: it is only to have all kinds of rows
 SLICE_DAYS = 15  # of rows, before what is too old is pruned again
 BLOCKS, ROUNDS = 12, 50  # of each condition, by turns; in a block
 
@@ -72,7 +73,7 @@ def measure(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _day(hours: float, seed: int) -> Wiring:
     """A day of the demo, by the production loops, in slots of a minute."""
-    preset = replace(catalogue.demonstration(catalogue.DEFAULT_LOAD, seed=seed), pace=FINE)
+    preset = replace(catalogue.demonstration(catalogue.DEFAULT_LOAD, seed=seed), pace=SLOTS)
     presets.load(preset=preset, password=connection.settings_dict["NAME"], speed=1.0)
     wired = wiring.simulated(preset, in_memory=True)
     Driver(wired, preset, contain=False).run_to(preset.start + hours * 3600)

@@ -2,10 +2,13 @@
 
 1,200 nodes of 8 GPUs in 60 racks, 200 teams in 20 groups, 8,000 workloads: 6 in 10 running, 3 in 10 waiting, the rest
 ended. Places are true (no GPU is held twice), so that the order of the queue and the map are worked out in full.
+`api-large` has it in another size.
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -30,10 +33,9 @@ from controlplane.simulator.worlds.presets import START, Pool, Preset
 from scheduler.model import team as tenants
 from scheduler.model.workload import Phase
 
-NODES, GPUS_EACH, RACK = 1200, 8, 20
+GPUS_EACH, RACK = 8, 20
 TEAMS, GROUPS = 200, 20
 WORKLOADS = 8000
-RUNNING, WAITING = 0.6, 0.3  # of all workloads; the rest has ended
 HOURS = 6
 NOW = START + HOURS * 3600.0
 BATCH = 1000
@@ -44,29 +46,46 @@ WHY = (
 )
 
 
-def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large. running, waiting: of all workloads; the rest has ended. gpus: what they ask, by turns.
+
+    is_packed: the turns are counted for each phase, so that what runs fills each node where they sum up to one; and
+    only what waits has a past.
+    """
+
+    nodes: int = 1200
+    running: float = 0.6
+    waiting: float = 0.3
+    gpus: Sequence[int] = (1, 1, 2, 1, 4, 1, 2, 8)
+    is_packed: bool = False
+
+
+def prepare(options: Mapping[str, Any], size: Size = Size()) -> dict[str, Any]:
     """Fill an empty, migrated database; tell what is in it. `options["count"]` workloads."""
-    _preset(options["password"])
+    _preset(options["password"], size.nodes)
     teams = list(Team.objects.exclude(parent=None).order_by("pk"))
     pool = NodePool.objects.get()
-    nodes = _nodes(pool)
+    nodes = _nodes(pool, size.nodes)
     free = ((node, gpu) for node in nodes for gpu in range(GPUS_EACH))
     count = int(options["count"])
-    rows = _workloads(teams, count)
+    rows = _workloads(teams, count, size)
     Workload.objects.bulk_create(rows, batch_size=BATCH)
     Placement.objects.bulk_create(_places(rows, free), batch_size=BATCH)
-    Event.objects.bulk_create(_events(rows), batch_size=BATCH)
-    _history(teams, rows)
+    told = [w for w in rows if w.phase == Phase.QUEUED] if size.is_packed else rows
+    Event.objects.bulk_create(_events(told), batch_size=BATCH)
+    if not size.is_packed:
+        _history(teams, rows)
     return {
         "nodes": len(nodes), "teams": Team.objects.count(), "workloads": count,
         "waiting": sum(w.phase == Phase.QUEUED for w in rows), "events": Event.objects.count(),
     }  # fmt: skip
 
 
-def _preset(password: str) -> None:
+def _preset(password: str, nodes: int) -> None:
     groups = tuple(tenants.Team(f"group-{i}") for i in range(GROUPS))
     teams = tuple(tenants.Team(f"team-{i}", parent=f"group-{i % GROUPS}") for i in range(TEAMS - GROUPS))
-    milli = NODES * GPUS_EACH * 1000 // len(teams)
+    milli = nodes * GPUS_EACH * 1000 // len(teams)
     quotas = tuple(tenants.Quota(one.name, "a100", milli) for one in teams)
     preset = Preset("large", 1.0, 0, (), (Pool("a100", "A100"),), (*groups, *teams), quotas, ())
     presets.load(preset=preset, password=password, speed=1.0)
@@ -74,14 +93,14 @@ def _preset(password: str) -> None:
     ClusterState.objects.update(now=NOW, observed_at=datetime.now(UTC))
 
 
-def _nodes(pool: NodePool) -> list[Node]:
+def _nodes(pool: NodePool, count: int) -> list[Node]:
     nodes = [
         Node(
             name=f"node-{i:04}", pool=pool, gpu_model=pool.gpu_model, gpu_count=GPUS_EACH, gpu_memory=81_920,
             cpu_milli=128_000, memory=2**20, rack=f"rack-{i // RACK:02}", zone=f"zone-{i // RACK % 3}", ready=True,
             schedulable=True,
         )
-        for i in range(NODES)
+        for i in range(count)
     ]  # fmt: skip
     Node.objects.bulk_create(nodes, batch_size=BATCH)
     gpus = [Gpu(node=node, index=i, duty=0.8, memory_used=60_000) for node in nodes for i in range(GPUS_EACH)]
@@ -89,15 +108,18 @@ def _nodes(pool: NodePool) -> list[Node]:
     return nodes
 
 
-def _workloads(teams: Sequence[Team], count: int) -> list[Workload]:
+def _workloads(teams: Sequence[Team], count: int, size: Size) -> list[Workload]:
     """Workloads by turns of all teams, of one to eight GPUs; each phase from oldest to newest."""
     classes = list(PriorityClass.objects.order_by("value"))
     specs = {gpus: parse(_job(gpus)).document() for gpus in (1, 2, 4, 8)}
-    rows = []
+    rows, seen = list[Workload](), Counter[Phase]()
     for i in range(count):
         place = (i * 7919) % count / count  # spreads the phases over the order of submission
-        phase = Phase.RUNNING if place < RUNNING else Phase.QUEUED if place < RUNNING + WAITING else Phase.SUCCEEDED
-        gpus, at = (1, 1, 2, 1, 4, 1, 2, 8)[i % 8], START + i * HOURS * 3600.0 / count
+        is_live = place < size.running + size.waiting
+        phase = Phase.RUNNING if place < size.running else Phase.QUEUED if is_live else Phase.SUCCEEDED
+        turn = seen[phase] if size.is_packed else i
+        seen[phase] += 1
+        gpus, at = size.gpus[turn % len(size.gpus)], START + i * HOURS * 3600.0 / count
         reason, message = WHY[i % 3] if phase is Phase.QUEUED else ("", "")
         priority = classes[i % len(classes)]
         has_run = phase is not Phase.QUEUED

@@ -89,20 +89,37 @@ class Podless:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = tuple(nodes)
         self._changes: list[PodSeen] = []  # in order: a cursor is a number of them
+        self._dropped = 0  # how many changes before these were observed, and are kept no more
+        self._told = 0  # of all changes, how many the last observation knew
         self._known: set[str] = set()
         self._running: dict[str, PodSeen] = {}
+        self._pods: dict[str, list[str]] = {}  # the names of those that run, by workload
 
     def now(self) -> float:
         """Real time."""
         return time.time()
 
     def observe(self, cursor: str | None) -> Observation:
-        """Changes since cursor; everything for one that is not ours."""
+        """Changes since cursor; everything for one that is not ours: what runs, and what has ended since it was asked.
+
+        What was told is dropped: one thread asks, and writes down what it is told before it asks again.
+        """
+        last = self._dropped + len(self._changes)
         after = int(cursor) if cursor and cursor.isdigit() else -1
-        is_full = not 0 <= after <= len(self._changes)
-        pods = {pod.name: pod for pod in self._changes[0 if is_full else after :]}
+        is_full = not self._dropped <= after <= last
+        since = self._told if is_full else after
+        del self._changes[: since - self._dropped]
+        self._dropped, self._told = since, last
+        pods = dict(self._running) if is_full else {}
+        pods |= {pod.name: pod for pod in self._changes}
         nodes = self._nodes if is_full else ()
-        return Observation(self.now(), str(len(self._changes)), is_full, tuple(pods.values()), nodes)
+        return Observation(self.now(), str(last), is_full, tuple(pods.values()), nodes)
+
+    def resume(self, pods: Sequence[PodSeen]) -> None:
+        """These run already, as another process of ours had started them."""
+        for seen in pods:
+            self._known.add(seen.name)
+            self._run(seen)
 
     def on_news(self, tell: Callable[[], None]) -> None:
         """Nothing to tell: what commands it also observes it."""
@@ -114,13 +131,15 @@ class Podless:
             if pod.name not in self._known:
                 self._known.add(pod.name)
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.RUNNING, now)
-                self._running[pod.name] = seen
+                self._run(seen)
                 self._changes.append(seen)
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         """End these now."""
         for rank in ranks:
-            if seen := self._running.pop(pod_name(workload, attempt, rank), None):
+            name = pod_name(workload, attempt, rank)
+            if seen := self._running.pop(name, None):
+                self._pods[workload].remove(name)
                 self._changes.append(replace(seen, phase=PodPhase.GONE, ended_at=self.now()))
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
@@ -167,7 +186,12 @@ class Podless:
 
     def finish(self, workloads: Collection[str]) -> None:
         """End all pods of these well, now."""
-        for name in [name for name, seen in self._running.items() if seen.workload in workloads]:
-            seen = self._running.pop(name)
-            over = replace(seen, phase=PodPhase.SUCCEEDED, ended_at=self.now(), exit_code=0)
-            self._changes.append(over)
+        for workload in sorted(workloads):
+            for name in self._pods.pop(workload, ()):
+                seen = self._running.pop(name)
+                over = replace(seen, phase=PodPhase.SUCCEEDED, ended_at=self.now(), exit_code=0)
+                self._changes.append(over)
+
+    def _run(self, seen: PodSeen) -> None:
+        self._running[seen.name] = seen
+        self._pods.setdefault(seen.workload, []).append(seen.name)

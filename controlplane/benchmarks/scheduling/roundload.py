@@ -15,8 +15,9 @@ from controlplane.benchmarks.scheduling.podless import Podless
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.jobspec.spec import Spec, parse
 from controlplane.loops import actuate, observe, schedule
+from controlplane.loops import lease as leases
 from controlplane.loops.wiring import Wiring
-from controlplane.models import Workload, bulk
+from controlplane.models import Cycle, Workload, bulk
 from controlplane.queries.scheduling import snapshot as snapshots
 from controlplane.runtime import tuning
 from controlplane.services.scheduling import policy
@@ -25,6 +26,7 @@ from controlplane.services.workloads.submission import Submission
 from controlplane.simulator.worlds.presets import Pool, Preset
 from gpushare.gpu import WHOLE
 from scheduler.cycle import schedule as core
+from scheduler.model.decision import Wait
 from scheduler.model.snapshot import Node
 from scheduler.model.team import Quota, Team
 
@@ -50,11 +52,14 @@ def preset(nodes: int) -> Preset:
 
 
 class Load:
-    """Job files: which team and size each has follows from the seed."""
+    """Job files: which team and size each has follows from the seed. first: how many there were before.
 
-    def __init__(self, seed: int) -> None:
+    is_whole: those that ask for half a GPU ask for one.
+    """
+
+    def __init__(self, seed: int, first: int = 0, *, is_whole: bool = False) -> None:
         self._random = random.Random(seed)  # noqa: S311 - a load, not a secret
-        self._number = 0
+        self._number, self._is_whole = first, is_whole
 
     def job(self, gpus: int | None = None) -> Spec:
         """The next one; of `gpus` whole GPUs, or of any size."""
@@ -62,7 +67,9 @@ class Load:
         if gpus is not None:
             each, workers = gpus, 1
         self._number += 1
+        each = each or int(self._is_whole)
         asked: dict[str, Any] = {"gpus": each} if each else {"gpu_share": {"guarantee": 0.5, "memory": "10Gi"}}
+        asked |= self.models()
         return parse(
             {
                 "type": "training",
@@ -74,6 +81,10 @@ class Load:
                 "workers": {"count": workers},
             }
         )
+
+    def models(self) -> dict[str, Any]:
+        """What the next one says of GPU models; there is one model here."""
+        return {}
 
     def some(self, items: Sequence[str], count: int) -> list[str]:
         """So many of these, drawn."""
@@ -92,32 +103,42 @@ class Machines(Podless):
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """One round: seconds from the changed rows to the commit, those of the core, and what it placed."""
+    """One round from the changed rows to the commit: seconds by the clock and of this process's processor, changes.
+
+    changes: workloads placed or made to leave. placed: how many fewer wait after it.
+    """
 
     seconds: float
-    core_seconds: float
+    cpu_seconds: float
+    changes: int
     placed: int
 
 
-class Bench:
-    """Weft's tables and loops in one process, and the cluster they drive."""
+def prepare(made: Preset) -> None:
+    """Weft's tables, with this preset."""
+    call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
+    presets.load(preset=made, password=connection.settings_dict["NAME"], speed=1.0)
+    presets.forget_world(now=time.time())
 
-    def __init__(self, nodes: int, load: Load) -> None:
+
+class Bench:
+    """Weft's loops in one process, and the cluster they drive."""
+
+    def __init__(self, machines: Machines, load: Load) -> None:
         self._load = load
-        call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
-        made = preset(nodes)
-        presets.load(preset=made, password=connection.settings_dict["NAME"], speed=1.0)
-        presets.forget_world(now=time.time())
-        self.machines = Machines(made.nodes)
+        self.machines = machines
         self._wiring = Wiring(self.machines, Unmeasured(), "benchmark")
         observe.run_once(self._wiring)
 
     def fill(self, jobs: int) -> None:
         """Submit so many and let them settle."""
+        self.submit_some(jobs)
+        self.settle()
+
+    def submit_some(self, jobs: int) -> None:
+        """Submit the next so many."""
         for first in range(0, jobs, 500):
             self.submit([self._load.job() for _ in range(first, min(first + 500, jobs))])
-        while self._decide() or self._act():
-            pass
 
     def submit(self, specs: Sequence[Spec]) -> None:
         """Submit, as of now."""
@@ -138,25 +159,52 @@ class Bench:
     def event(self) -> None:
         """One workload of one GPU ends and others take its place; then one of one GPU arrives."""
         self._end(self._load.some(self.ids("Running", 1), 1))
+        self.settle()
+        self.submit([self._load.job(1)])
+
+    def settle(self) -> None:
+        """Have rounds follow each other until nothing changes any more."""
         while self._decide() or self._act():
             pass
-        self.submit([self._load.job(1)])
+
+    def settle_at_once(self) -> None:
+        """The same with few rounds: the cluster does all that one decided before the next."""
+        while self._decide() or self._act():
+            while self._act():
+                pass
 
     def round(self) -> Took:
         """One round of the schedule loop on what has changed, timed; then the cluster does what was decided."""
+        took = self.decide()
+        while self._act():
+            pass
+        return took
+
+    def round_and_core(self) -> tuple[Took, float]:
+        """The same, and the seconds that the core alone takes on the same input, from scratch."""
         before = snapshots.full(self.machines.now())
-        placed = len(self.ids("Queued"))
-        began = time.monotonic()
-        schedule.run_once(self._wiring)
-        seconds = time.monotonic() - began
+        took = self.decide()
         settings = policy.current()[0].scheduling
         began = time.monotonic()
         core.schedule(before, settings)
         core_seconds = time.monotonic() - began
-        placed -= len(self.ids("Queued"))
         while self._act():
             pass
-        return Took(seconds, core_seconds, placed)
+        return took, core_seconds
+
+    def decide(self) -> Took:
+        """One round of the schedule loop, timed; nothing else."""
+        waiting, last = len(self.ids("Queued")), _last_round()
+        began, began_cpu = time.monotonic(), time.process_time()
+        schedule.run_once(self._wiring)
+        seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
+        number, counts = _last_round()
+        changes = sum(count for kind, count in counts.items() if kind != Wait.__name__) if number != last[0] else 0
+        return Took(seconds, cpu_seconds, changes, waiting - len(self.ids("Queued")))
+
+    def leave(self) -> None:
+        """Give the leases back: another process goes on."""
+        leases.release_all(self._wiring)
 
     def _end(self, uids: Sequence[str]) -> None:
         self.machines.ahead += STEP_SECONDS
@@ -170,26 +218,51 @@ class Bench:
         return actuate.run_once(self._wiring).did + observe.run_once(self._wiring).did
 
 
+def _last_round() -> tuple[int, Mapping[str, int]]:
+    """The number of the last round that decided anything, 0 before the first, and what it decided by kind."""
+    rows = Cycle.objects.filter(loop="schedule").order_by("-id").values_list("id", "counts")
+    return rows.first() or (0, {})
+
+
 def measure(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fill the cluster, then time rounds and events."""
-    tuning.collect_less_often()  # as every worker does
-    bench = Bench(options["nodes"], Load(options["seed"]))
-    bench.fill(round((RUN + WAIT) * options["nodes"] / NODES))
+    bench = _filled(options, Load(options["seed"]))
     found: dict[str, Any] = {"running": len(bench.ids("Running")), "waiting": len(bench.ids("Queued"))}
     rounds = []
     for _ in range(options["count"]):
         bench.turn_over(ENDING)
-        rounds.append(bench.round())
+        rounds.append(bench.round_and_core())
     events = []
     for _ in range(options["count"]):
         bench.event()
         events.append(bench.round())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return found | {
-        "rounds": [took.seconds for took in rounds],
-        "cores": [took.core_seconds for took in rounds],
-        "placed": [took.placed for took in rounds],
+        "rounds": [took.seconds for took, _ in rounds],
+        "cpu": [took.cpu_seconds for took, _ in rounds],
+        "cores": [core_seconds for _, core_seconds in rounds],
+        "placed": [took.placed for took, _ in rounds],
+        "changes": [took.changes for took, _ in rounds],
         "events": [took.seconds for took in events],
         "events_placed": sum(took.placed > 0 for took in events),
         "mib": peak / 1024,
     }
+
+
+def measure_whole(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without shares of GPUs: the processor time of full rounds."""
+    bench = _filled(options, Load(options["seed"], is_whole=True))
+    cpu = []
+    for _ in range(options["count"]):
+        bench.turn_over(ENDING)
+        cpu.append(bench.round().cpu_seconds)
+    return {"cpu": cpu}
+
+
+def _filled(options: Mapping[str, Any], load: Load) -> Bench:
+    tuning.collect_less_often()  # as every worker does
+    made = preset(options["nodes"])
+    prepare(made)
+    bench = Bench(Machines(made.nodes), load)
+    bench.fill(round((RUN + WAIT) * options["nodes"] / NODES))
+    return bench

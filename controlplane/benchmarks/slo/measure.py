@@ -67,9 +67,13 @@ def run(options: Options, progress: Progress) -> Result:
 
 
 def _all(waits: Sequence[Future[list[Cell]]], progress: Progress) -> Iterator[Cell]:
-    for done, one in enumerate(as_completed(waits), 1):
-        yield from one.result()
-        progress(done / len(waits), f"{done} of {len(waits)} parts")
+    try:
+        for done, one in enumerate(as_completed(waits), 1):
+            yield from one.result()
+            progress(done / len(waits), f"{done} of {len(waits)} parts")
+    finally:
+        for one in waits:  # nothing more is begun where a trace is missing
+            one.cancel()
 
 
 def _noise(seed: int, start: float) -> Judged:

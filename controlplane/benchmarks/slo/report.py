@@ -17,6 +17,7 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3", "12 4", "1 2")
 COLOURS = 6  # STYLE has so many, `--p0` and on
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880)  # minutes between two ticks
 TICKS = 10
+LAST = 0.97  # of the length: a tick behind that has its text to its left, where there is room
 INTRODUCTION = (
     "Seed {seed}. Each policy has the same requests, and as many replicas at most as one and a half times the busiest "
     "minute needs. A minute is bad when more than 5 % of its arrivals were late. With standby a replica serves "
@@ -93,7 +94,10 @@ def _chart(title: str, lines: Sequence[Floats], kinds: Sequence[str], cell: Cell
     top = step * math.ceil(most / step)
     length = len(lines[0]) * cell.minutes
     rules = [(f"{_y(step * at, top):.1f}", f"{step * at:g}") for at in range(round(top / step) + 1)]
-    ticks = [(f"{_x(minute, length):.1f}", _clock(minute)) for minute in range(0, length + 1, _minutes(length))]
+    ticks = [
+        (f"{_x(minute, length):.1f}", "end" if minute > LAST * length else "middle", _clock(minute))
+        for minute in range(0, length + 1, _minutes(length))
+    ]
     return format_html(
         '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>',
         WIDTH, HEIGHT, f"{title}, {cell.trace}",
@@ -102,7 +106,7 @@ def _chart(title: str, lines: Sequence[Floats], kinds: Sequence[str], cell: Cell
             ((LEFT, y, WIDTH - RIGHT, LEFT - 6, y, text) for y, text in rules),
         ),
         format_html_join(
-            "", '<text x="{}" y="{}" text-anchor="middle">{}</text>', ((x, HEIGHT - 4, text) for x, text in ticks)
+            "", '<text x="{}" y="{}" text-anchor="{}">{}</text>', ((x, HEIGHT - 4, at, text) for x, at, text in ticks)
         ),
         format_html_join(
             "", '<path class="curve {}" style="{}" d="{}"/>',

@@ -109,7 +109,10 @@ class Binder:
             return ""
         if choice.of(pod).accounts:
             return ""
-        return await self._placeholders.hold(pod.node, pod.gpus[0], f"{self._namespace(pod)}/{pod.name}")
+        claimant = f"{self._namespace(pod)}/{pod.name}"
+        held = await all_of(self._placeholders.hold(pod.node, gpu, claimant) for gpu in _gpus(pod))
+        _raise(held)
+        return ",".join(held)
 
     async def _is_there(self, pod: PodSpec) -> bool:
         worker = self.find(pod.name)
@@ -321,8 +324,13 @@ def digest(manifest: Json) -> str:
     return hashlib.blake2b(json.dumps(manifest).encode(), digest_size=8).hexdigest()
 
 
+def _gpus(pod: PodSpec) -> tuple[int, ...]:
+    """The devices that it is bound to: on demand all that it may be moved to, its own first."""
+    return (*pod.gpus, *(gpu for gpu in pod.reach if gpu not in pod.gpus))
+
+
 def _binding(pod: PodSpec, worker: Worker, device: str, more: dict[str, str]) -> Json:
-    given = {names.GPUS: names.gpus_text(pod.gpus)} | ({names.DEVICE: device} if device else {}) | more
+    given = {names.GPUS: names.gpus_text(_gpus(pod))} | ({names.DEVICE: device} if device else {}) | more
     meta = {"name": pod.name, "uid": worker.uid, "annotations": given}
     return {
         "apiVersion": "v1", "kind": "Binding", "metadata": meta,

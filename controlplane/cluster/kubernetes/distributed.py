@@ -5,6 +5,9 @@ PET_* besides, from which `torchrun train.py` starts one process for each GPU. T
 
 In a gang with roles every member also gets WEFT_ROLE, WEFT_ROLE_INDEX and each role's WEFT_HOSTS_<ROLE>. Ranks and the
 world are the workers' alone, from 0; role members know where these meet, and TF_CONFIG has a list for each role.
+
+Where the job file names a batch, all get WEFT_BATCH_SIZE: the examples of all workers in a step, which Weft may have
+changed since (docs/job-file.md).
 """
 
 import json
@@ -21,6 +24,7 @@ TENSORFLOW_PORT = 2222
 TENSORFLOW = "tensorflow"
 EVALUATOR = "evaluator"
 ROLE, ROLE_INDEX, HOSTS = "WEFT_ROLE", "WEFT_ROLE_INDEX", "WEFT_HOSTS_"
+BATCH = "WEFT_BATCH_SIZE"
 MAX_HOSTS = 1000  # members of a gang: one variable holds 128 KiB
 
 
@@ -30,6 +34,8 @@ def env(pod: PodSpec) -> list[dict[str, Any]]:
     values = {**_usual(pod), **_torchrun(pod)} if is_worker else _meeting(pod)
     if members.roles(pod.spec):
         values |= _role(pod)
+    if pod.batch:
+        values[BATCH] = str(pod.batch)
     if pod.spec.get("framework") == TENSORFLOW:
         values["TF_CONFIG"] = _tf_config(pod)
     return [{"name": name, "value": value} for name, value in values.items()]

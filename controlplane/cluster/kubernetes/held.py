@@ -65,5 +65,5 @@ def _devices(pod: Pod | None) -> list[Device]:
     if isinstance(pod, Placeholder):
         return [(pod.node, pod.gpu)]
     if isinstance(pod, Worker) and pod.has_share and not pod.enforcer and pod.is_placed and not pod.is_over:
-        return [(pod.seen.node, gpu) for gpu in pod.seen.gpus]
+        return [(pod.seen.node, gpu) for gpu in pod.devices]
     return []

@@ -32,12 +32,16 @@ RANK = "internal.weft.dev/rank"
 PLACEHOLDER = "internal.weft.dev/placeholder"  # "true" on a placeholder; on its namespace too
 
 # Annotations.
-GPUS = "internal.weft.dev/gpus"  # device indices, "0,3"; set by the Binding together with the node
+# Device indices, "0,3"; set by the Binding together with the node. On demand all to which its memory may be moved, the
+# one of its guarantee first.
+GPUS = "internal.weft.dev/gpus"
+ON_DEMAND = "internal.weft.dev/on-demand"  # of a notebook on demand: MiB of each GPU of its node
 MILLI = "internal.weft.dev/milli"  # milli-GPU of each of those devices
 GPU_MEMORY = "internal.weft.dev/gpu-memory"  # MiB of each of those devices; 0 = all of it
 LIMIT = "internal.weft.dev/limit"  # of a share: milli-GPU that it may use while others leave them idle
 ENFORCER = "internal.weft.dev/enforced-by"  # of a share whose resource Kubernetes accounts itself: its back-end
-DEVICE = "internal.weft.dev/device"  # of a share: its device as the container runtime knows it; set by the Binding
+# Of a share: its device as the container runtime knows it, or on demand all of them, as in GPUS; set by the Binding.
+DEVICE = "internal.weft.dev/device"
 WEIGHTS = "internal.weft.dev/weights"  # of a replica: where its weights are, and what they take there (sleepmode.py)
 CLAIMANTS = "internal.weft.dev/claimants"  # of a placeholder: "namespace/name" of the shares it was claimed for
 DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew

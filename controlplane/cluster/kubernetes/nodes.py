@@ -8,6 +8,7 @@ from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.backends import hami, mig, mps
 from controlplane.cluster.kubernetes.podstatus import Foreign
 from controlplane.cluster.kubernetes.quantities import mebibytes, milli, seconds, whole
+from controlplane.enforcer import inside
 from gpushare.backends.catalogue import CHOSEN
 from gpushare.gpu import Enforcer
 from scheduler.model.snapshot import Node
@@ -17,6 +18,8 @@ Json = Mapping[str, Any]
 POOL = "weft.dev/pool"
 SHARES = "weft.dev/shares"  # "true": its GPUs may be shared
 # "true": what shares them there holds each to its limit, and follows a change; or the name of the back-end that does.
+# Our own needs none: a node whose plug-in offers slots has it, and one without has it not, whatever it says. on-demand:
+# it is for notebooks on demand, if its plug-in says as well that it can move memory there; else it takes no shares.
 ENFORCED = "weft.dev/shares-enforced"
 RACK = "weft.dev/rack"
 NVLINK = "weft.dev/nvlink"  # devices in one NVLink domain
@@ -50,7 +53,13 @@ def machine_of(thing: Json) -> Machine:
     devices = hami.registered(annotations.get(hami.REGISTERED, ""))
     plugged = 0 if devices else whole(capacity.get(names.GPU_RESOURCE))
     # Where all GPUs are divided, the device plugin offers their parts under other names, or too many under this one.
-    says = labels.get(ENFORCED, "")
+    says, is_kept = labels.get(ENFORCED, ""), False
+    if says in ("", "true", Enforcer.WEFT):
+        is_ours = whole(allocatable.get(inside.RESOURCE)) > 0
+        says = Enforcer.WEFT if is_ours else "true" if says else ""
+    if says == Enforcer.ON_DEMAND:
+        is_ready = all(whole(allocatable.get(name)) for name in (inside.RESOURCE, inside.ON_DEMAND))
+        says, is_kept = (Enforcer.ON_DEMAND, False) if is_ready else ("", True)
     is_divided = says == Enforcer.DRA or any(key == mps.RESOURCE or key.startswith(mig.PREFIX) for key in capacity)
     gpus = len(devices) or (whole(labels.get(GPU_COUNT)) if is_divided else plugged)
     ill = tuple(index for index, (_, is_well) in enumerate(devices) if not is_well)
@@ -72,9 +81,9 @@ def machine_of(thing: Json) -> Machine:
             ready=is_ready,
             schedulable=not spec.get("unschedulable") and not any(map(_repels, spec.get("taints") or ())),
             lost=lost,
-            takes_shares=labels.get(SHARES) == "true",
-            enforces_limits=says in ("true", Enforcer.WEFT),
-            enforcer=says if says in CHOSEN else "",
+            takes_shares=labels.get(SHARES) == "true" and not is_kept,
+            enforces_limits=says in ("true", Enforcer.WEFT, Enforcer.ON_DEMAND),
+            enforcer=says if says in (*CHOSEN, Enforcer.ON_DEMAND) else "",
         ),
         version=int(version) if version.isdigit() else 0,
         unknown_lost=max(0, plugged - whole(allocatable.get(names.GPU_RESOURCE)) - len(lost)),

@@ -105,7 +105,8 @@ class Placeholders:
             return True  # it is bound next
         if not isinstance(found, Worker) or found.is_over:
             return False
-        return not found.is_placed or (found.seen.node, found.seen.gpus) == (holder.node, (holder.gpu,))
+        is_there = found.seen.node == holder.node and holder.gpu in found.devices
+        return not found.is_placed or (is_there and (bool(found.reach) or len(found.devices) == 1))
 
     async def _create(self, node: str, gpu: int, claimant: str) -> Placeholder | None:
         try:

@@ -7,7 +7,8 @@ from decimal import ROUND_CEILING
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
-from controlplane.cluster.kubernetes.quantities import MIB, mebibytes, milli, most, requested, seconds, weights_of
+from controlplane.cluster.kubernetes.backends import own
+from controlplane.cluster.kubernetes.quantities import MIB, most, requested, requests_of, seconds, weights_of
 from controlplane.cluster.port import PodPhase, PodSeen
 
 Json = Mapping[str, Any]
@@ -57,6 +58,12 @@ class Worker:
     called: str = ""  # the pod's own name, where its controller has chosen it
     owner: str = ""  # the object that it is of, KIND/NAME; empty: we made it
     host_memory: int = 0  # MiB of its memory that are for its weights
+    reach: tuple[int, ...] = ()  # of a notebook on demand: the GPUs to which its memory may be moved
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The GPUs that it may compute on."""
+        return self.reach or self.seen.gpus
 
     @property
     def name(self) -> str:
@@ -219,20 +226,23 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
         phase = PodPhase.RUNNING  # it leaves because it was told to; once it is away it is gone, and nothing else
     running = [s["running"] for s in containers if s.get("running")]
     is_over = phase in ENDED
+    unheld = own.unheld(status) if is_over else None
+    gpus, is_on_demand = _gpus(annotations), names.ON_DEMAND in annotations
     return Worker(
         namespace=meta["namespace"],
         uid=meta["uid"],
         version=version_of(pod),
         seen=PodSeen(
-            labels[names.WORKLOAD], attempt, rank, spec.get("nodeName", ""), _gpus(annotations), phase,
+            labels[names.WORKLOAD], attempt, rank, spec.get("nodeName", ""), gpus[:1] if is_on_demand else gpus, phase,
             None if phase == PodPhase.PENDING else most(seconds(s.get("startedAt")) for s in [*running, *ends]),
             _ended_at(status, ends) if is_over else None,
-            _exit_code(phase, ends) if is_over else _own_code(told_at, ends),
-            _why(phase, status, containers, ends),
+            unheld.code if unheld else _exit_code(phase, ends) if is_over else _own_code(told_at, ends),
+            unheld.reason if unheld else _why(phase, status, containers, ends),
             None,
             None,
             *(weights.beside(*resized(meta, spec, status)) if phase == PodPhase.RUNNING else (None, None, "", "")),
             *weights.seen,
+            unheld.message if unheld else "",
         ),
         told_at=told_at,
         digest=annotations.get(names.DIGEST, ""),
@@ -243,6 +253,7 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
         called=meta["name"] if names.OWNER in annotations else "",
         owner=annotations.get(names.OWNER, ""),
         host_memory=weights.memory,
+        reach=gpus if is_on_demand else (),
     )  # fmt: skip
 
 
@@ -293,18 +304,9 @@ def resized(meta: Json, spec: Json, status: Json) -> tuple[int | None, int | Non
             if condition["type"] == "PodResizeInProgress" or is_old:
                 return None, None, "", ""
             return None, None, str(condition.get("reason", "")), str(condition.get("message", ""))
-    asked = _requests(spec.get("containers") or ())
-    has = _requests(status.get("containerStatuses") or ())
+    asked = requests_of(spec.get("containers") or ())
+    has = requests_of(status.get("containerStatuses") or ())
     return (*has, "", "") if has == asked else (None, None, "", "")
-
-
-def _requests(containers: Iterable[Json]) -> tuple[int | None, int | None]:
-    for container in containers:
-        if container.get("name") == names.CONTAINER:
-            requests = (container.get("resources") or {}).get("requests") or {}
-            if "cpu" in requests and "memory" in requests:
-                return milli(requests["cpu"]), mebibytes(requests["memory"])
-    return None, None
 
 
 def _gpus(annotations: Json) -> tuple[int, ...]:

@@ -110,3 +110,13 @@ def weights_of(annotations: Mapping[str, Any]) -> WeightsNoted:
         return WeightsNoted(seen, int(told["memory"]))
     except (ValueError, KeyError, TypeError):
         return WeightsNoted()
+
+
+def requests_of(containers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
+    """CPU (milli) and memory (MiB) that our container of these asks for; None: it is not among them."""
+    for container in containers:
+        if container.get("name") == names.CONTAINER:
+            requests = (container.get("resources") or {}).get("requests") or {}
+            if "cpu" in requests and "memory" in requests:
+                return milli(requests["cpu"]), mebibytes(requests["memory"])
+    return None, None

@@ -123,7 +123,7 @@ class Queued:
         if not has_share(pod):
             await self._placeholders.give_back(pod.node, pod.gpus)
             return ""
-        if choice.of(pod).accounts:
+        if choice.of(pod).is_asked_for:
             message = (
                 f"{pod.node} enforces shares by {pod.enforcer}, which a pod has to ask for when it is made, and this "
                 "one was made by its controller. Let the team demand another back-end, or submit a job file."

@@ -384,7 +384,7 @@ class Store:
         foreign = [p for p in pods if isinstance(p, Foreign)]
         before = self._changes.get(("node", name))
         lost = before.item.lost if before and isinstance(before.item, Node) else ()
-        used = {index for w in workers if not w.is_over for index in w.seen.gpus} | self._held.on(name)
+        used = {index for w in workers if not w.is_over for index in w.devices} | self._held.on(name)
         has_ghosts = any(w.name in self._ghosts for w in workers)
         self._note(("node", name), machines.offered(machine, foreign, used, lost, has_ghosts))
 

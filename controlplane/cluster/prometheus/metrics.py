@@ -213,6 +213,7 @@ class PrometheusMetrics:
         """What the pods of these workloads use; a pod of which nothing is known is left out."""
         asked = (queries.POD_CPU, queries.POD_MEMORY, queries.POD_THROTTLED, queries.POD_DUTY, queries.POD_SHARE_DUTY)
         cpu, memory, throttled, duty, own = (self._of(query, workloads) for query in asked)
+        places = self._of(queries.POD_ON_GPU, workloads) if own else {}
         out = []
         for (name,) in sorted(cpu.keys() | memory.keys() | duty.keys() | own.keys()):
             found = _POD.fullmatch(name)
@@ -228,6 +229,7 @@ class PrometheusMetrics:
                         _rounded(memory.get(key)),
                         _part(throttled.get(key)),
                         _part(own.get(key)),
+                        _rounded(places.get(key)),
                     )  # fmt: skip
                 )
         return tuple(out)

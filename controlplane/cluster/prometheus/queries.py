@@ -81,6 +81,10 @@ POD_SHARE_DUTY = Query(
     # A share that has moved has a series of each GPU: its time is what these have together.
     f" or sum by (pod) (rate(weft_gpu_share_busy_seconds_total{{{_POD}}}[$window]))", most=1.05,
 )  # fmt: skip
+POD_ON_GPU = Query(
+    "pod_on_gpu", "our own back-end", "number of the GPU on which the memory of a notebook on demand is, -1: in host "
+    "memory", ("pod",), f"max by (pod) {_fresh(f'weft_gpu_share_on_gpu{{{_POD}}}')}", most=1024, least=-1,
+)  # fmt: skip
 POD_CPU = Query(
     "pod_cpu", "cAdvisor", "1/1000 cores", ("pod",),
     f"1000 * sum by (pod) (rate(container_cpu_usage_seconds_total{{{_CONTAINER}}}[$long]))", most=10_000_000,

@@ -163,6 +163,20 @@ void weft_gate_shuts(void)
     pthread_mutex_unlock(&mutex);
 }
 
+/* What is on demand has no room on its GPU before the daemon has made some: so an allocation waits as a launch does. */
+void weft_gate_arrive(void)
+{
+    if (!weft_is_on_demand() || weft_is_capturing())
+        return;
+    int64_t now = weft_now();
+    pthread_mutex_lock(&mutex);
+    if (!is_started)
+        start();
+    weft_called(now);
+    wait_for_turn(now, 0);
+    pthread_mutex_unlock(&mutex);
+}
+
 void weft_before_wait(void)
 {
     if (!is_started)

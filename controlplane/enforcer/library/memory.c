@@ -95,6 +95,7 @@ static int counts(void) { return weft_find() && weft_is_wanted(); }
     if (!weft_is_wanted()) \
         return weft_real.name(__VA_ARGS__); \
     uint64_t asked = (size); \
+    weft_gate_arrive(); \
     if (!weft_reserve(asked)) \
         return CUDA_OUT_OF_MEMORY; \
     CUresult result = weft_real.name(__VA_ARGS__); \

@@ -25,7 +25,7 @@ struct page { /* controlplane/enforcer/page.py says the same */
     uint32_t magic, version;
     _Atomic uint64_t limit;
     _Atomic uint32_t guarantee, most;
-    uint64_t unused;
+    _Atomic uint64_t on_demand; /* 1: a notebook that has a GPU only while it has something to do there */
     struct slot slots[SLOTS];
 };
 
@@ -187,6 +187,8 @@ void weft_usage(uint64_t *used, uint64_t *limit)
     *limit = page->limit;
     unlock();
 }
+
+int weft_is_on_demand(void) { return weft_page_open() && page->on_demand; }
 
 void weft_show_mode(int is_enforced)
 {

@@ -39,6 +39,7 @@ int weft_reserve(uint64_t size);       /* 0: the share has not so much left */
 void weft_unreserve(uint64_t size);
 void weft_usage(uint64_t *used, uint64_t *limit);
 void weft_show_mode(int is_enforced);  /* for people: whether our time is held to the share */
+int weft_is_on_demand(void);           /* whether it has a GPU only while it has something to do there */
 int weft_slot(void);                   /* which slot of the page is ours; -1: none yet */
 
 /* pace.c: under the gate's lock. Times in ns of weft_now(). */
@@ -68,6 +69,7 @@ int weft_is_waiting(void);                 /* whether a thread waits for an even
 /* gate.c */
 int weft_gate_opens(CUfunction function, uint64_t blocks, CUstream stream, int is_of_thread); /* 1: launch, and then */
 void weft_gate_shuts(void);
+void weft_gate_arrive(void); /* on demand: wait until there is a GPU that has room for us */
 void weft_before_wait(void);
 void weft_after_wait(void);
 void weft_on_destroyed(CUstream stream); /* NULL: a context */

@@ -33,13 +33,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--write-table", action="store_true", help="reclaim: write controlplane/cluster/reclaims.json anew"
         )
+        size = "round, round-large, cells: the size; the figures are not stored then"
+        parser.add_argument("--gpus", type=int, help=size)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Measure."""
         seeds = tuple(int(seed) for seed in options["seeds"].split(","))
         chosen = Options(
             Path(settings.WEFT_DATA), options["jobs"], seeds, options["repeat"], options["pods"], options["nodes"],
-            options["write_table"],
+            options["write_table"], options["gpus"],
         )  # fmt: skip
         try:
             done = measure(options["name"], chosen, quiet=options["json"])

@@ -214,7 +214,8 @@ def _transitions(before: Snapshot | None, after_event: int) -> Iterator[Transiti
 
 def _writes() -> Iterator[Write]:
     """Committed rounds in their order. Which epoch was current then is not kept: an older one shows by going back."""
-    for loop, epoch in Cycle.objects.order_by("pk").values_list("loop", "epoch"):
+    rounds = Cycle.objects.order_by("pk").values_list("loop", "cell", "epoch")
+    for loop, epoch in ((f"{loop}/{cell}" if cell else loop, epoch) for loop, cell, epoch in rounds):
         yield Write(loop, epoch, epoch)
 
 

@@ -7,6 +7,9 @@ from django.db.models import DateTimeField, F
 from django.db.models.functions import Now
 
 from controlplane.models import Audit, ClusterState, Heartbeat, Lease
+from controlplane.queries.scheduling import policies
+from scheduler.cells.route import shown
+from scheduler.model.cell import names
 
 # A loop's period, three times, and what a take-over of its lease costs (loops/threads.py,
 # services/scheduling/leases.py). `tell` is loops/publish.py, `foresee` is loops/predict_starts.py.
@@ -31,7 +34,8 @@ class Loop:
     @property
     def is_stalled(self) -> bool:
         """Whether it has made no progress for too long."""
-        return self.age_seconds is None or self.age_seconds > PATIENCE_SECONDS[self.name]
+        patience = PATIENCE_SECONDS[self.name.partition("/")[0]]
+        return self.age_seconds is None or self.age_seconds > patience
 
 
 def reach() -> None:
@@ -40,7 +44,7 @@ def reach() -> None:
 
 
 def loops() -> tuple[Loop, ...]:
-    """All loops, those that never ran included. Raises DatabaseError."""
+    """All loops, those that never ran included; with cells, also the decider of each. Raises DatabaseError."""
     now = Now(output_field=DateTimeField())
     rows = Heartbeat.objects.annotate(now=now).values_list("loop", "at", "now", "took_ms", "holder", "error")
     found = {
@@ -49,13 +53,15 @@ def loops() -> tuple[Loop, ...]:
     }
     absent = () if settings.CLUSTER == "kubernetes" else OF_KUBERNETES
     expected = [name for name in PATIENCE_SECONDS if name in found or name not in absent]
+    cells = policies.scheduling().cells
+    expected += [f"schedule/{shown(cell)}" for cell in names(cells)] if cells else []
     return tuple(found.get(name, Loop(name, None, 0.0, "", "")) for name in expected)
 
 
-def leased() -> frozenset[str]:
-    """The loops whose lease a worker holds."""
+def holders() -> dict[str, str]:
+    """The worker that holds each lease, by the lease's name; only those that one holds."""
     held = Lease.objects.filter(expires_at__gt=Now()).exclude(holder="")
-    return frozenset(held.values_list("name", flat=True))
+    return dict(held.values_list("name", "holder"))
 
 
 def observation_age_seconds() -> float | None:

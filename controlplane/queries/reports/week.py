@@ -19,7 +19,6 @@ from controlplane.models.past import MODELS, NAMED, is_workload, kept
 from controlplane.simulator.worlds.pastfile import Past, Table
 
 FINE = 6 * 3600.0  # s before the end in which samples are kept as they are: what the charts show at first
-MINUTE, EVERY = 60.0, 120.0  # s that a window is about; s between two looks before that
 COARSE = 600.0  # s between two samples before that
 ROUNDS = 200  # stored rounds kept
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -63,10 +62,7 @@ def _unnamed(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _coarser(windows: Iterable[dict[str, Any]], fine: float) -> Iterator[dict[str, Any]]:
-    """A service's windows before `fine` ten minutes at a time: the worst latency, and the requests of all minutes.
-
-    Only one minute in each EVERY was looked at; the others had as many requests and failures.
-    """
+    """A service's windows before `fine` ten minutes at a time: the worst latency, and the requests of all minutes."""
 
     def step(row: dict[str, Any]) -> tuple[Any, float]:
         return row["workload"], row["start"] if row["start"] >= fine else row["start"] // COARSE * COARSE
@@ -75,12 +71,11 @@ def _coarser(windows: Iterable[dict[str, Any]], fine: float) -> Iterator[dict[st
         rows = list(group)
         p95 = [row["p95_seconds"] for row in rows if row["p95_seconds"] is not None]
         rates = [row["requests_per_second"] or 0.0 for row in rows]
-        minutes = 1 if rows[0]["start"] >= fine else EVERY / MINUTE
         yield {
             **rows[-1],
             "start": rows[0]["start"],
-            "requests": round(minutes * sum(row["requests"] or 0 for row in rows)),
-            "over": round(minutes * sum(row["over"] or 0 for row in rows)),
+            "requests": sum(row["requests"] or 0 for row in rows),
+            "over": sum(row["over"] or 0 for row in rows),
             "p95_seconds": round(max(p95), 4) if p95 else None,
             "requests_per_second": round(sum(rates) / len(rates), 2),
         }
@@ -108,7 +103,7 @@ def _writer(field: Any, numbers: Mapping[str, int], rounds: Mapping[int, int]) -
         names = dict(field.related_model._default_manager.values_list("pk", "name"))
         return lambda value: names[value]
     if isinstance(field, models.JSONField):
-        return lambda value: numbered(json.dumps(value, separators=(",", ":")), numbers)
+        return lambda value: None if value is None else numbered(json.dumps(value, separators=(",", ":")), numbers)
     if field.attname == "message":
         return lambda value: numbered(value, numbers)
     if field.attname == "cycle":

@@ -8,11 +8,13 @@ from uuid import UUID
 from django.db.models import Count, QuerySet
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Gpu, Node, Placement, PlacementState, Takes, Workload
+from controlplane.models import Gpu, Node, Placement, PlacementState, Takes, Workload, bulk
 from gpushare.backends.catalogue import enforcer_of
 from gpushare.gpu import WHOLE, Enforcer
 
 MANY_NODES = 200  # from so many on their map is put together in two steps
+RACK_PART = 60  # nodes of a rack that are shown together; of a larger one the next ones are another part
+FEW_NODES = 500  # of so many only what lies on them is read
 HELD = (PlacementState.BOUND, PlacementState.LEAVING)
 
 
@@ -127,6 +129,19 @@ class RackRow:
         return sum(len(n.gpus) for n in self.nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class RackSum:
+    """A rack, or of a large one so many nodes, without them. first, last: their names, where it is a part."""
+
+    zone: str
+    name: str
+    nodes: int
+    gpus: int
+    whole_free: int
+    first: str = ""
+    last: str = ""
+
+
 def fragmentation(free: int, whole_free: int) -> float | None:
     """The part of the free milli-GPU that is not in whole GPUs; None where nothing is free."""
     return 1 - whole_free * WHOLE / free if free else None
@@ -167,6 +182,65 @@ def racks(visible: Collection[str] | None, pool: str = "") -> tuple[RackRow, ...
     return tuple(RackRow(zone, rack, tuple(nodes)) for (zone, rack), nodes in sorted(by_rack.items()))
 
 
+def rack_sums(pool: str = "") -> tuple[tuple[RackSum, ...], Room]:
+    """The racks with what is free there, and what is on all machines. Two queries, and no row of a workload."""
+    columns = ("zone", "rack", "name", "gpu_count", "lost_gpus", "ready", "schedulable", "pool__name")
+    held = _held_by_node()
+    by_rack: dict[tuple[str, str], list[tuple[str, int, int, int]]] = defaultdict(list)
+    for zone, rack, name, count, lost, ready, schedulable, of_pool in bulk.select(Node, columns, order=("name",)):
+        if pool not in ("", of_pool):
+            continue
+        of_each = [held[name].get(i, 0) for i in range(count) if i not in lost] if ready and schedulable else []
+        whole = sum(milli == 0 for milli in of_each)
+        by_rack[zone, rack].append((name, count, whole, sum(WHOLE - min(WHOLE, milli) for milli in of_each)))
+    every = [one for rows in by_rack.values() for one in rows]
+    most = max((whole for _, _, whole, _ in every), default=0)
+    total = Room(sum(free for *_, free in every), sum(whole for _, _, whole, _ in every), most)
+    return tuple(part for key in sorted(by_rack) for part in _parts(*key, by_rack[key])), total
+
+
+def sums_of(rack: RackRow) -> tuple[RackSum, ...]:
+    """A rack, or the parts of a large one, without its nodes."""
+    rows = [(node.name, len(node.gpus), node.whole_free, node.free) for node in rack.nodes]
+    return tuple(_parts(rack.zone, rack.name, rows))
+
+
+def _parts(zone: str, rack: str, rows: Sequence[tuple[str, int, int, int]]) -> Iterable[RackSum]:
+    for start in range(0, len(rows), RACK_PART):
+        part = rows[start : start + RACK_PART]
+        ends = (part[0][0], part[-1][0]) if len(rows) > RACK_PART else ("", "")
+        gpus, whole = sum(count for _, count, _, _ in part), sum(free for _, _, free, _ in part)
+        yield RackSum(zone, rack, len(part), gpus, whole, *ends)
+
+
+def _held_by_node() -> Mapping[str, Mapping[int, int]]:
+    """milli-GPU held on each device, by node and index."""
+    found: dict[str, dict[int, int]] = defaultdict(dict)
+    for name, gpus, milli in bulk.select(Placement, ("node", "gpus", "milli"), {"state__in": HELD}):
+        on = found[name]
+        for index in gpus:
+            on[index] = on.get(index, 0) + milli // len(gpus)
+    return found
+
+
+def of_models(models: Collection[str], visible: Collection[str] | None) -> tuple[tuple[NodeRow, ...], int]:
+    """The machines with these GPU models (none named: all), of a large cluster the first few; how many there are."""
+    found = Node.objects.filter(gpu_model__among=list(models)) if models else Node.objects.all()
+    names = list(found.order_by("zone", "rack", "name").values_list("name", flat=True)[: MANY_NODES + 1])
+    if len(names) <= MANY_NODES:
+        rows = {row.name: row for row in hosts(names, visible)}
+        return tuple(rows[name] for name in names if name in rows), len(names)
+    rows = {row.name: row for row in hosts(names[:RACK_PART], visible)}
+    return tuple(rows[name] for name in names[:RACK_PART] if name in rows), found.count()
+
+
+def nodes_of(zone: str, rack: str, first: str = "", pool: str = "") -> list[str]:
+    """The names of the machines of a rack, of a large one those of the part that begins with `first`. One query."""
+    found = Node.objects.filter(zone=zone, rack=rack, name__gte=first)
+    found = found.filter(pool__name=pool) if pool else found
+    return list(found.order_by("name").values_list("name", flat=True)[:RACK_PART])
+
+
 def node(name: str, visible: Collection[str] | None) -> NodeRow | None:
     """One machine, or None."""
     return next(iter(_rows(Node.objects.filter(name=name).select_related("pool"), visible)), None)
@@ -189,7 +263,7 @@ def running(found: Collection[Workload]) -> dict[UUID, int]:
 
 def _rows(nodes: Iterable[Node], visible: Collection[str] | None) -> Iterable[NodeRow]:
     wanted = sorted(nodes, key=lambda n: n.name)
-    few = [n.name for n in wanted] if len(wanted) <= 50 else None  # all of them: no list of names is needed
+    few = [n.name for n in wanted] if len(wanted) <= FEW_NODES else None  # nearly all: no list of names is needed
     live = Placement.objects.filter(state__in=HELD)
     held = tenants(live if few is None else live.filter(node__among=few), visible)
     measured = Gpu.objects.values_list("node_id", "index", "duty", "memory_used")
@@ -233,7 +307,8 @@ def _takes(n: Node) -> tuple[str, ...]:
     """For what new work may take its GPUs, by its label and its pool."""
     if not n.gpu_count:
         return ()
-    takes = {"whole": n.pool.takes != Takes.SHARES, "shares": n.takes_shares and n.pool.takes != Takes.WHOLE}
+    is_whole = n.pool.takes != Takes.SHARES and n.enforcer != Enforcer.ON_DEMAND
+    takes = {"whole": is_whole, "shares": n.takes_shares and n.pool.takes != Takes.WHOLE}
     return tuple(what for what, is_taken in takes.items() if is_taken)
 
 

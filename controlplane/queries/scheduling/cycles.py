@@ -34,7 +34,7 @@ def stored(number: int) -> Cycle:
 
 def snapshot_of(cycle: Cycle) -> Snapshot:
     """What a round saw: the last whole input before it and the differences since. Raises InputGoneError."""
-    kept = Cycle.objects.filter(loop=cycle.loop, pk__lte=cycle.pk, input__isnull=False)
+    kept = Cycle.objects.filter(loop=cycle.loop, cell=cycle.cell, pk__lte=cycle.pk, input__isnull=False)
     base = kept.filter(is_base=True).order_by("-pk").values_list("pk", flat=True).first()
     if base is None:
         raise InputGoneError(f"The database has no input of cycle {cycle.pk}. Name one of the newest rounds.")

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from controlplane.jobspec.quantities import iso
 from controlplane.models import StartForecast, bulk
+from controlplane.models.lookups import Where
 from controlplane.models.statements import CLUSTER_CLOCK
 from scheduler.model.history import NEWEST, Mistake, Values
 from scheduler.predict.expected_start import mistakes
@@ -26,6 +27,12 @@ def told(uids: Iterable[str]) -> dict[str, Spread]:
             if high >= now:
                 out[str(uid)] = Spread(max(low, now), max(median, now), high)
     return out
+
+
+def worked_out(uid: UUID) -> str | None:
+    """When what is told of one that waits was worked out, by the cluster's clock; None: it has not been."""
+    waits: Where = {"workload": uid, "waited__isnull": True}
+    return next((iso(at) for (at,) in bulk.select(StartForecast, ("told_at",), waits)), None)
 
 
 def shown(spread: Spread) -> dict[str, Any]:

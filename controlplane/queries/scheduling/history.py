@@ -35,18 +35,21 @@ class _Seen:
 
 
 def episode(cycles: int) -> Episode:
-    """The newest `cycles` stored rounds of the scheduler. Raises InputGoneError if fewer than two are kept."""
-    numbers = list(
-        Cycle.objects.filter(loop="schedule", input__isnull=False).order_by("-pk").values_list("pk", flat=True)[:cycles]
-    )
+    """The newest `cycles` stored rounds of the scheduler: of cells, of the one that decided last.
+
+    Raises InputGoneError if fewer than two are kept.
+    """
+    stored = Cycle.objects.filter(loop="schedule", input__isnull=False)
+    cell = stored.order_by("-pk").values_list("cell", flat=True).first() or ""
+    stored = stored.filter(cell=cell)
+    numbers = list(stored.order_by("-pk").values_list("pk", flat=True)[:cycles])
     if len(numbers) < 2:
         raise InputGoneError("Fewer than two rounds of the scheduler are kept. Let it run for a while, or use a trace.")
     first, last = numbers[-1], numbers[0]
-    kept = Cycle.objects.filter(loop="schedule", pk__lte=first, input__isnull=False)
-    base = kept.filter(is_base=True).order_by("-pk").values_list("pk", flat=True).first()
+    base = stored.filter(pk__lte=first, is_base=True).order_by("-pk").values_list("pk", flat=True).first()
     if base is None:
         raise InputGoneError(f"The database has no whole input before round {first}. Ask for fewer rounds.")
-    inputs = Cycle.objects.filter(loop="schedule", pk__gte=base, pk__lte=last, input__isnull=False).order_by("pk")
+    inputs = stored.filter(pk__gte=base, pk__lte=last).order_by("pk")
     rows = inputs.values_list("pk", "input", "is_base").iterator(chunk_size=200)
     packed = ((pk, bytes(data), is_base) for pk, data, is_base in rows if data)
     return _read(packed, first, len(numbers))

@@ -12,6 +12,7 @@ from uuid import UUID
 from controlplane.cluster.port import PodPhase
 from controlplane.domain.holds import Hold
 from controlplane.domain.ids import uuids
+from controlplane.domain.ondemand import is_on_demand
 from controlplane.jobspec.podsets import role_ask
 from controlplane.models import Gpu, Node, Placement, PlacementState, Workload
 from controlplane.queries.scheduling import cluster
@@ -26,7 +27,9 @@ class Entry:
     """One worker's hold on one device. uid and name are empty where the viewer may not see the workload.
 
     guarantee and limit are milli-GPU: what it always gets, and the most that it may use. memory is the MiB that it may
-    take; 0: not said. duty, 0..1, and memory_used, MiB, are measured of it; None: not known.
+    take; 0: not said. duty, 0..1, and memory_used, MiB, are measured of it; None: not known. on_gpu: of a notebook on
+    demand the GPU of the node that its memory is on, IN_HOST_MEMORY if on none; its duty is of that GPU's time. It is
+    listed with the device on which its guarantee is counted.
     """
 
     team: str
@@ -42,6 +45,7 @@ class Entry:
     duty: float | None
     memory_used: int | None
     is_leaving: bool
+    on_gpu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class _Seat:
     is_leaving: bool
     runs: bool
     own_duty: float | None  # 0..1, of the device that it shares
+    on_gpu: int | None
     workload: Mapping[str, Any]
 
 
@@ -121,7 +126,7 @@ def devices(wanted: Sequence[Key], visible: Collection[str] | None) -> list[Devi
 _USE = ("node_id", "index", "duty", "memory_used")
 _OF_WORKLOAD = (
     "workload__name", "workload__kind", "workload__share_limit", "workload__gpu_memory", "workload__roles",
-    "workload__team__name", "workload__team__colour",
+    "workload__team__name", "workload__team__colour", "workload__offloads",
 )  # fmt: skip
 _PLACE = (
     "workload_id",
@@ -135,6 +140,7 @@ _PLACE = (
     "lender",
     "pod_phase",
     "own_duty",
+    "on_gpu",
 )
 
 
@@ -143,13 +149,13 @@ def _seats(nodes: Sequence[str]) -> dict[Key, list[_Seat]]:
     live = Placement.objects.filter(node__among=nodes, state__in=HELD).order_by("id")
     found: dict[Key, list[_Seat]] = defaultdict(list)
     columns = (*_PLACE, *_OF_WORKLOAD)
-    for uid, attempt, rank, node, gpus, milli, state, asleep_at, lender, phase, own, *more in live.values_list(
+    for uid, attempt, rank, node, gpus, milli, state, asleep_at, lender, phase, own, on, *more in live.values_list(
         *columns
     ):
         for index in gpus:
             seat = _Seat(
                 uid, attempt, rank, milli // len(gpus), asleep_at is not None, lender, state == PlacementState.LEAVING,
-                phase == PodPhase.RUNNING.value, own, dict(zip(_OF_WORKLOAD, more, strict=True)),
+                phase == PodPhase.RUNNING.value, own, on, dict(zip(_OF_WORKLOAD, more, strict=True)),
             )  # fmt: skip
             found[node, index].append(seat)
     return found
@@ -168,7 +174,9 @@ def _entry(
 ) -> Entry:
     w = seat.workload
     may_see = visible is None or w["workload__team__name"] in visible
-    is_alone = there == 1 and seat.runs  # then what is measured of the device is its own
+    hold = _hold(seat, sharers)
+    # Then what is measured of the device is its own.
+    is_alone = there == 1 and seat.runs and hold is not Hold.ON_DEMAND
     limit, memory = _may(seat, node)
     return Entry(
         team=w["workload__team__name"],
@@ -177,13 +185,14 @@ def _entry(
         name=w["workload__name"] if may_see else "",
         kind=w["workload__kind"],
         rank=seat.rank,
-        hold=_hold(seat, sharers),
+        hold=hold,
         guarantee=seat.guarantee,
         limit=limit,
         memory=memory,
         duty=gpu.duty if is_alone else seat.own_duty if seat.runs else None,
         memory_used=gpu.memory_used if is_alone else None,
         is_leaving=seat.is_leaving,
+        on_gpu=seat.on_gpu if seat.runs else None,
     )
 
 
@@ -192,6 +201,8 @@ def _hold(seat: _Seat, sharers: Collection[str]) -> Hold:
         return Hold.HARVEST if seat.lender in sharers else Hold.LENT
     if seat.is_asleep:
         return Hold.STANDBY
+    if is_on_demand(seat.workload["workload__kind"], seat.workload["workload__offloads"]):
+        return Hold.ON_DEMAND
     return Hold.WHOLE if seat.guarantee >= WHOLE else Hold.SHARE
 
 

@@ -11,6 +11,7 @@ from django.db.models import Count, Q, QuerySet
 
 from controlplane.lifecycle.draining import Fate, Resident, fate
 from controlplane.models import Event, Node, Placement, PlacementState, SlowNode, Workload
+from controlplane.queries.cells import views
 from controlplane.queries.scheduling import cluster
 from controlplane.queries.scheduling.cluster import NodeRow
 
@@ -33,6 +34,7 @@ class Listed:
 
     node: NodeRow
     pods: int
+    cell: str = ""  # where there are cells
 
     @property
     def state(self) -> State:
@@ -127,12 +129,14 @@ def totals(found: QuerySet[Node]) -> Totals:
 
 
 def page(found: QuerySet[Node], offset: int, limit: int, visible: Collection[str] | None) -> list[Listed]:
-    """Some of these machines, with what lies on them. Five queries."""
+    """Some of these machines, with what lies on them. Six queries."""
     names = list(found.values_list("name", flat=True)[offset : offset + limit])
     rows = {row.name: row for row in cluster.hosts(names, visible)}
     live = Placement.objects.filter(node__among=names, state__in=HELD).order_by()
     pods = dict(live.values_list("node").annotate(n=Count("pk")))
-    return [Listed(rows[name], pods.get(name, 0)) for name in names if name in rows]
+    cells = views.known()
+    listed = [(rows[name], pods.get(name, 0)) for name in names if name in rows]
+    return [Listed(row, workers, views.of_node(row, cells).get("cell", "")) for row, workers in listed]
 
 
 def racks(pool: str = "") -> list[str]:

@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from controlplane.models import Event, Node, Placement
 from controlplane.queries.scheduling import cluster
-from controlplane.queries.scheduling.cluster import NodeRow, RackRow
+from controlplane.queries.scheduling.cluster import NodeRow, RackRow, RackSum
 
 BACK = 86_400.0  # s: as far as the map goes back
 CHANGES = ("NodeSeen", "NodeGone", "NodeChanged", "Cordoned", "Uncordoned")
@@ -29,6 +29,11 @@ class Past:
     held_elsewhere: int
 
     @property
+    def sums(self) -> tuple[RackSum, ...]:
+        """The racks without their nodes, as `cluster.rack_sums` has them."""
+        return tuple(part for rack in self.racks for part in cluster.sums_of(rack))
+
+    @property
     def gpus(self) -> int:
         """All GPUs of the machines that are told."""
         return sum(rack.gpus for rack in self.racks)
@@ -40,16 +45,18 @@ def first(now: float) -> float:
     return max(now - BACK, now if known is None else known)
 
 
-def at(moment: float, visible: Collection[str] | None, pool: str = "") -> Past:
+def at(moment: float, visible: Collection[str] | None, pool: str = "", names: Collection[str] | None = None) -> Past:
     """The allocations at a moment of the cluster's clock; teams outside `visible` (None: all) stay nameless.
 
-    Three queries, whatever there was.
+    names: of these machines only. Three queries, whatever there was.
     """
     changes = _changes(moment)
     machines = Node.objects.select_related("pool").order_by("name")
     held = Placement.objects.filter(Q(released_at__gt=moment) | Q(released_at=None), bound_at__lte=moment)
     if pool:
         machines, held = machines.filter(pool__name=pool), held.filter(pool=pool)
+    if names is not None:
+        machines, held = machines.filter(name__among=list(names)), held.filter(node__among=list(names))
     tenants = cluster.tenants(held, visible)
     by_rack: dict[tuple[str, str], list[NodeRow]] = defaultdict(list)
     for machine in machines:

@@ -67,10 +67,10 @@ def described() -> list[dict[str, Any]]:
     return [
         {
             "field": f.path,
-            "default": f.default,
+            "default": {} if f.is_cells else f.default,
             "unit": f.unit,
-            "min": None if f.is_word else f.least,
-            "max": None if f.is_word else f.most,
+            "min": f.least if f.is_number else None,
+            "max": f.most if f.is_number else None,
             "choices": list(f.allowed(in_force=True)),
             "about": f.about,
         }

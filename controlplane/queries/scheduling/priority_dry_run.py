@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from controlplane.models import PriorityClass
-from controlplane.queries.scheduling import snapshot
+from controlplane.queries.cells import views
+from controlplane.queries.rounds import decider
 from controlplane.queries.scheduling.policies import scheduling
 from scheduler.explain import explanation as core
 from scheduler.explain.change import Change, ChangeKind, changed
@@ -49,7 +50,7 @@ def classes() -> list[tuple[str, int]]:
 
 def dry_run(uid: str, priority_class: str) -> DryRun | None:
     """The next round if the workload were of this class; None if it does not wait, or there is no such class."""
-    world = snapshot.full()
+    world = decider.world(views.of_workload(uid))
     found = PriorityClass.objects.filter(name=priority_class).values_list("name", "value", "preemptible").first()
     if uid not in world.workloads or found is None:
         return None
@@ -59,7 +60,7 @@ def dry_run(uid: str, priority_class: str) -> DryRun | None:
 
 def towards(uid: str, target: str) -> DryRun | None:
     """The nearest class with which it would come before (or, dragged down, after) the target; else the farthest one."""
-    world = snapshot.full()
+    world = decider.world(views.of_workload(uid))
     settings, memo = scheduling(), Memo()
     order = _order(world, settings, memo)
     if uid not in order or target not in order or uid == target:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controlplane.queries.scheduling import snapshot
+from controlplane.queries.rounds import decider
 from controlplane.queries.scheduling.policies import scheduling
 from controlplane.queries.tenancy import teams
 from controlplane.queries.tenancy.shares import Share, of_teams
@@ -48,7 +48,7 @@ class DryRun:
 
 def dry_run(*, team: str, pool: str, values: Mapping[str, int | None]) -> DryRun:
     """Try nominal, borrowing_limit, lending_limit (milli-GPU) and weight of a team in a pool; nothing is written."""
-    now = snapshot.full()
+    now = decider.world()
     asked = Quota(
         team, pool, values["nominal"] or 0, values["borrowing_limit"], values["lending_limit"], values["weight"] or 1
     )

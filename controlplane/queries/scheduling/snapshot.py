@@ -6,20 +6,24 @@ from typing import Any
 from uuid import UUID
 
 from controlplane.domain.cycle import Frame
+from controlplane.domain.ondemand import is_on_demand
+from controlplane.domain.phases import LIVE
 from controlplane.domain.sharedemands import words
-from controlplane.jobspec.podsets import labels_of, roles_of
+from controlplane.jobspec.podsets import roles_of, share_of_row
 from controlplane.models import ClusterState, Placement, PlacementState, Takes, bulk
 from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
 from controlplane.models.lookups import Where
+from controlplane.queries.cells.narrowed import narrowed, own
 from controlplane.queries.scheduling import learning
 from controlplane.queries.scheduling.demand import with_demand
 from controlplane.queries.scheduling.moment import one_moment
 from controlplane.queries.tenancy import shares
 from gpushare.backends.catalogue import enforcer_of, follows
-from gpushare.gpu import Enforcer, Share
+from gpushare.gpu import Enforcer
+from scheduler.model.cell import CellView
 from scheduler.model.history import History
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team
@@ -36,7 +40,6 @@ from scheduler.model.workload import (
     Workload,
 )
 
-_LIVE = tuple(phase for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
 _STAYING = (PlacementState.RESERVED, PlacementState.BOUND)
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
@@ -46,11 +49,13 @@ Teams = dict[int, tuple[str, tuple[str, ...]]]  # by key: name, and what it dema
 _LEVELS = dict(enumerate(Level))
 
 
-def full(at: float | None = None) -> Snapshot:
-    """Everything at one moment; `at` is the cluster's clock, by default as last observed."""
+def full(at: float | None = None, view: CellView | None = None) -> Snapshot:
+    """Everything at one moment; `at` is the cluster's clock, by default as last observed. With a view, what it has."""
     with one_moment():
         at = observed_at() if at is None else at
-        return with_demand(frame().snapshot(at, workloads_of(None)))
+        cell = None if view is None else view.cell
+        seen, _ = narrowed(frame(), view)
+        return with_demand(seen.snapshot(at, workloads_of(None, cell=cell)), cell)
 
 
 def some(uids: Iterable[UUID], at: float) -> Snapshot:
@@ -92,31 +97,49 @@ def observed_at() -> float:
 
 def frame(known: History | None = None) -> Frame:
     """Nodes, teams, quotas and shares; with what is `known` of history, else with what ended workloads teach now."""
-    nodes = NodeRow.objects.order_by("name").values_list(
-        "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
-        "ready", "schedulable", "lost_gpus", "takes_shares", "enforces_limits", "enforcer",
-        "pool__enforcer", "pool__takes",
-    )  # fmt: skip
+    history = learning.learnt() if known is None else known
+    return framed(tuple(node(values) for values in node_rows()), history)
+
+
+def framed(nodes: tuple[Node, ...], history: History) -> Frame:
+    """The frame with these nodes."""
     teams = TeamRow.objects.order_by("name").values_list("name", "parent__name", "shares_with_others")
     quotas = QuotaRow.objects.order_by("team__name", "pool__name").values_list(
         "team__name", "pool__name", "nominal", "borrowing_limit", "lending_limit", "weight"
     )
     return Frame(
-        tuple(_node(values) for values in nodes),
+        nodes,
         tuple(Team(*values) for values in teams),
         tuple(Quota(*values) for values in quotas),
         shares.decayed(),
         shares.used_up(),
-        learning.learnt() if known is None else known,
+        history,
     )
 
 
-def _node(values: Sequence[Any]) -> Node:
+def node_rows(view: CellView | None = None) -> list[Sequence[Any]]:
+    """What `node` needs of each machine, by name; with a view, of its own."""
+    columns = (
+        "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
+        "ready", "schedulable", "lost_gpus", "takes_shares", "enforces_limits", "enforcer",
+        "pool__enforcer", "pool__takes",
+    )  # fmt: skip
+    if view is None:
+        return list(bulk.select(NodeRow, columns, order=("name",)))
+    names = list(NodeRow.objects.filter(own(view)).order_by("name").values_list("name", flat=True))
+    rows = (row for part in bulk.chunks(names) for row in bulk.select(NodeRow, columns, {"name__among": part}))
+    found = {row[0]: row for row in rows}
+    return [found[name] for name in names if name in found]  # in the database's order, as of all
+
+
+def node(values: Sequence[Any]) -> Node:
+    """A machine by its row."""
     *machine, lost, is_labelled, enforces, says, chosen, takes = values
     takes_shares = is_labelled and takes != Takes.WHOLE
     enforcer = enforcer_of(chosen, says, enforces=enforces)
     kept = "" if enforcer in (Enforcer.ADVISORY, Enforcer.BACK_END) else enforcer.value
-    return Node(*(*machine, tuple(lost), takes != Takes.SHARES, takes_shares, follows(enforcer), kept))
+    takes_whole = takes != Takes.SHARES and enforcer is not Enforcer.ON_DEMAND  # whose notebooks use all of its GPUs
+    return Node(*(*machine, tuple(lost), takes_whole, takes_shares, follows(enforcer), kept))
 
 
 _COLUMNS = (
@@ -127,7 +150,7 @@ _COLUMNS = (
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
     "scaled_at", "finishing", "moving", "roles", "surge", "awake", "standby", "goes_to", "off",
     "workers_cap", "offloads", "spread", "role_counts", "asynchronous", "share_labels",
-    "workers_planned",
+    "workers_planned", "batch_wanted", "at_risk",
 )  # fmt: skip
 
 
@@ -135,23 +158,26 @@ _TEAM = ("id", "name", "share_demands")
 _PHASE = _COLUMNS.index("phase")
 
 
-def workloads_of(uids: Iterable[UUID] | None, *, with_surge: bool = True) -> list[Workload]:
-    """Those that have not ended, by order of submission; of all, or of some.
+def workloads_of(uids: Iterable[UUID] | None, *, with_surge: bool = True, cell: str | None = None) -> list[Workload]:
+    """Those that have not ended, by order of submission; of all, or of some, or of one cell.
 
     with_surge: the count of a service whose revision is being replaced has the replica more than it is to have.
     """
     teams = {pk: (name, words(demands)) for pk, name, demands in bulk.select(TeamRow, _TEAM)}
+    if uids is None and cell is not None:
+        uids = [uid for (uid,) in bulk.select(WorkloadRow, ("uid",), {"phase__in": LIVE, "cell": cell}, order=("seq",))]
     if uids is None:
         seats = _placements({"is_settled": False})
-        live = bulk.select(WorkloadRow, _COLUMNS, {"phase__in": _LIVE}, order=("seq",))
+        live = bulk.select(WorkloadRow, _COLUMNS, {"phase__in": LIVE}, order=("seq",))
         return [_workload(values, teams, seats, with_surge) for values in live]
     found: list[Workload] = []
     for part in bulk.chunks(uids):
         seats = _placements({"workload_id__among": part})
-        for values in bulk.select(WorkloadRow, _COLUMNS, {"uid__among": part}):
+        of_these: Where = {"uid__among": part} if cell is None else {"uid__among": part, "cell": cell}
+        for values in bulk.select(WorkloadRow, _COLUMNS, of_these):
             if values[_PHASE] not in _ENDED_TEXT:
                 found.append(_workload(values, teams, seats, with_surge))
-    return found
+    return found if cell is None else sorted(found, key=lambda w: w.seq)
 
 
 def _placements(of: Where) -> dict[UUID, list[Assignment]]:
@@ -173,9 +199,9 @@ def _workload(values: tuple[Any, ...], teams: Teams, seats: Seats, with_surge: b
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
      scaled_at, finishing, moving, roles, surge, awake, standby, goes_to, off, cap, offloads,
-     spread, role_counts, asynchronous, labels, planned) = values  # fmt: skip
+     spread, role_counts, asynchronous, labels, planned, batch_wanted, at_risk) = values  # fmt: skip
     of_team, demands = teams[team]
-    share = Share(guarantee, limit, gpu_memory, labels_of(labels)) if guarantee else None
+    share = share_of_row(guarantee, limit, gpu_memory, labels, on_demand=is_on_demand(kind, offloads))
     ask = ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
     return Workload(
         id=str(uid),
@@ -220,9 +246,11 @@ def _workload(values: tuple[Any, ...], teams: Teams, seats: Seats, with_surge: b
         goes_to=tuple(goes_to or ()),
         off=tuple(off or ()),
         spread=spread,
-        offloads=bool(offloads),
+        offloads=bool(offloads) and kind != Kind.NOTEBOOK,
         role_counts=tuple(role_counts or ()),
         asynchronous=bool(asynchronous),
+        batch_wanted=batch_wanted,
+        at_risk=bool(at_risk),
     )
 
 

@@ -86,4 +86,5 @@ def _pod(row: Workload, spec: dict[str, object], rank: int) -> PodSpec:
         namespace=row.team.name,
         spec=spec,
         limit=ask.share.limit if ask.share else 0,
+        batch=row.batch or 0,
     )

@@ -5,14 +5,17 @@ from typing import Any
 
 from django.db.models import F, QuerySet, Sum
 
+from controlplane.domain.ondemand import on_demand
 from controlplane.jobspec.quantities import iso
 from controlplane.models import ClusterState, Node, NodePool, PriorityClass, Quota, Team
 from controlplane.queries.accounts import access, accounts
+from controlplane.queries.cells import views
 from controlplane.queries.scheduling import cluster, ledger
 from controlplane.queries.tenancy import teams
 from controlplane.queries.tenancy.enforcement import enforcement
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, used
 from controlplane.queries.workloads.workloadrows import HERE
+from scheduler.cells.route import shown
 
 STEPS = {"hour": 3600, "day": 86_400, "all": 0}
 DIMENSIONS = {"team": "team__name", "user": "user", "pool": "pool", "workload": "workload"}
@@ -51,7 +54,7 @@ def team(user: access.Person, name: str) -> dict[str, Any] | None:
 
 def quotas(user: access.Person, team: str | None = None, pool: str | None = None) -> QuerySet[Quota]:
     """The quotas of visible teams, by team and pool."""
-    found = Quota.objects.select_related("team", "pool").order_by("team__name", "pool__name")
+    found = Quota.objects.select_related("team", "pool").prefetch_related("parts").order_by("team__name", "pool__name")
     seen = scope(user)
     found = found if seen is None else found.filter(team__name__in=seen)
     wanted = {"team__name": team, "pool__name": pool}
@@ -68,7 +71,16 @@ def quota_row(quota: Quota) -> dict[str, Any]:
         "lending_limit_milli": quota.lending_limit,
         "weight": quota.weight,
         "version": quota.version,
+        **_parts(quota),
     }
+
+
+def _parts(quota: Quota) -> dict[str, Any]:
+    """What each cell has of it, where there are cells."""
+    found = sorted(quota.parts.all(), key=lambda part: part.cell)
+    limits = ("nominal", "borrowing_limit", "lending_limit")
+    shown_of = [{"cell": shown(p.cell), **{f"{name}_milli": getattr(p, name) for name in limits}} for p in found]
+    return {"parts": shown_of} if found else {}
 
 
 def has_team(name: str) -> bool:
@@ -125,16 +137,24 @@ def pool_at(name: str) -> NodePool | None:
     return NodePool.objects.filter(name=name).first()
 
 
-def nodes(user: access.Person, pool: str = "", rack: str | None = None) -> list[dict[str, Any]]:
-    """The machines by zone, rack and name, with their GPUs."""
-    racks = cluster.racks(scope(user), pool)
-    return [_node(node) for each in racks if rack in (None, each.name) for node in each.nodes]
+def node_keys(pool: str = "", rack: str | None = None) -> list[dict[str, Any]]:
+    """The names of the machines of a pool and a rack, where these are given. One query."""
+    wanted = {"pool__name": pool or None, "rack": rack}
+    found = Node.objects.filter(**{column: value for column, value in wanted.items() if value is not None})
+    return [{"name": name} for name in found.values_list("name", flat=True)]
+
+
+def nodes(user: access.Person, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """These machines of `node_keys` with their GPUs and the workloads on them."""
+    cells = views.known()
+    found = cluster.hosts([key["name"] for key in wanted], scope(user))
+    return [_node(node) | views.of_node(node, cells) for node in found]
 
 
 def node(user: access.Person, name: str) -> dict[str, Any] | None:
     """One machine, or None."""
     found = cluster.node(name, scope(user))
-    return None if found is None else _node(found)
+    return None if found is None else _node(found) | views.of_node(found, views.known())
 
 
 def gpu_keys(pool: str = "", node: str | None = None, *, is_shared: bool = False) -> list[dict[str, Any]]:
@@ -283,6 +303,7 @@ def _entry(one: ledger.Entry) -> dict[str, Any]:
         "measured_duty": one.duty,
         "measured_memory_mib": one.memory_used,
         "is_leaving": one.is_leaving,
+        **on_demand(one.on_gpu),
     }
 
 

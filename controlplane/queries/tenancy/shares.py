@@ -1,6 +1,7 @@
 """How teams share: recent usage, entitlement, and how far their budgets are used."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Sum
@@ -79,6 +80,17 @@ def of_teams(now: Snapshot, settings: Settings) -> tuple[Share, ...]:
         for (team, pool), milli in sorted(session.entitlement.shares.items())
     ]
     return tuple(one for one in found if one.nominal or one.entitled or one.held or one.decayed)
+
+
+def together(of_cells: Sequence[Sequence[Share]]) -> tuple[Share, ...]:
+    """How teams stand in all cells together."""
+    if len(of_cells) == 1:
+        return tuple(of_cells[0])
+    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * 4)
+    for one in (share for shares in of_cells for share in shares):
+        for at, milli in enumerate((one.nominal, one.entitled, one.held, one.decayed)):
+            sums[one.team, one.pool][at] += milli
+    return tuple(Share(*key, *values) for key, values in sorted(sums.items()))
 
 
 def budgets(at: float, team: str | None = None) -> tuple[BudgetRow, ...]:

@@ -199,6 +199,11 @@ def tree(
     return tuple(found)
 
 
+def pool_models() -> list[tuple[str, str]]:
+    """The name and GPU model of every node pool. One query."""
+    return list(NodePool.objects.order_by("name").values_list("name", "gpu_model"))
+
+
 def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRow, ...]:
     """Node pools with what they have and what is promised."""
     healthy: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))

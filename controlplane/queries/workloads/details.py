@@ -12,7 +12,10 @@ from controlplane.domain import addresses
 from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Cycle, Event, Gpu, Placement, PlacementState, ServiceWindow, Workload
+from controlplane.queries.cells import views
+from controlplane.queries.rounds import kept
 from controlplane.queries.scheduling import forecasts, policies, snapshot
+from controlplane.queries.scheduling.learning import learnt
 from controlplane.queries.workloads import limits, measured, scaler, serving, sleeping, standby, whatif
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, Prices
 from controlplane.queries.workloads.workloads import event_row
@@ -42,19 +45,27 @@ def eta(workload: Workload) -> dict[str, Any]:
     What waits ends after its start and its running time; their ends are added, so that interval is a wide one.
     """
     known: dict[str, Any] = {"uid": str(workload.pk), "phase": workload.phase, "expected_start": None}
-    known |= {"expected_end": None, "basis": "none"}
-    world = snapshot.full()
-    one = world.workloads.get(str(workload.pk))
-    if workload.phase in ENDED or one is None:
+    known |= {"expected_end": None, "basis": "none", "as_of": None}
+    if workload.phase in ENDED:
         return known
-    start = whatif.expected(world, one.id, Memo()) if workload.phase == Phase.QUEUED else None
-    end = expected_end(one, world.at, world.history, policies.scheduling())
+    if kept.is_large():
+        one, at, history = next(iter(snapshot.workloads_of([workload.pk])), None), snapshot.observed_at(), learnt()
+        start = whatif.told_start(str(workload.pk)) if workload.phase == Phase.QUEUED else None
+        known["as_of"] = forecasts.worked_out(workload.pk) if workload.phase == Phase.QUEUED else iso(at)
+    else:
+        world = snapshot.full(view=views.named(workload.cell))
+        one, at, history = world.workloads.get(str(workload.pk)), world.at, world.history
+        start = whatif.expected(world, one.id, Memo()) if one and workload.phase == Phase.QUEUED else None
+        known["as_of"] = iso(at)
+    if one is None:
+        return known
+    end = expected_end(one, at, history, policies.scheduling())
     if isinf(end.high) or (start is None and workload.started_at is None):
         return known | {"expected_start": start}
     if start is not None:
         begun = start["cluster_seconds"]
-        end = Spread(*(begun[name] + getattr(end, name) - world.at for name in ("low", "median", "high")))
-    basis = "expected_duration" if one.expected_seconds is not None else "history" if world.history.runs else "default"
+        end = Spread(*(begun[name] + getattr(end, name) - at for name in ("low", "median", "high")))
+    basis = "expected_duration" if one.expected_seconds is not None else "history" if history.runs else "default"
     return known | {"expected_start": start, "expected_end": forecasts.shown(end), "basis": basis}
 
 

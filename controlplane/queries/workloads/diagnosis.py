@@ -47,10 +47,11 @@ def restart(workload: Workload) -> Learned:
 
 
 def shown(workload: Workload) -> dict[str, Any]:
-    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. Four to seven queries."""
+    """As REST answers it. removable and levels: 0..1; evidence: odds of the alarm, 1 = named. Four to eight queries."""
     known = of(workload)
     answer: dict[str, Any] = {"uid": str(workload.pk), "attempt": workload.attempt}
     answer["scaling_curve"] = scalingcurve.rows(workload)
+    answer["batch"] = scalingcurve.batch_shown(workload)
     costs = restart(workload)
     answer["restart"] = {
         "seconds": round(costs.seconds, 1),

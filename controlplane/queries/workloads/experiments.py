@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
+from autoscaler.reallocate import rows
 from autoscaler.reallocate.candidates import Axis
 from controlplane.domain import coursestate
 from controlplane.jobspec.quantities import iso
@@ -42,10 +43,17 @@ def newest_in_place(workload: Workload) -> Experiment | None:
     if workload.goes_to:  # on its way there, or already on its way back
         is_it = [count * workload.gpus for count in workload.goes_to] == newest.after["gpus"]
         servers = sum(workload.role_counts or ()) or roles
+        is_it = is_it and _has_batch(newest, workload.batch_wanted or workload.batch)
         return newest if is_it and off == {*(workload.off or ())} and servers == newest.after["servers"] else None
     shape, nodes = _shape(workload)
-    is_it = shape == newest.after["gpus"] and roles == newest.after["servers"]
+    is_it = shape == newest.after["gpus"] and roles == newest.after["servers"] and _has_batch(newest, workload.batch)
     return newest if is_it and not nodes & off else None
+
+
+def _has_batch(change: Experiment, examples: int | None) -> bool:
+    """Whether so many examples in a step are what it gave its workers; None: the job file names none."""
+    after = rows.allocation_of(change.after)
+    return examples is None or after.examples_of(examples) == after
 
 
 def _shape(workload: Workload) -> tuple[list[int], set[str]]:

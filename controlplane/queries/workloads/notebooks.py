@@ -10,7 +10,9 @@ from uuid import UUID
 
 from django.conf import settings
 
+from controlplane.cluster.port import IN_HOST_MEMORY, PodPhase
 from controlplane.domain import notebookhosts
+from controlplane.domain.ondemand import is_on_demand
 from controlplane.lifecycle import notebooks as rule
 from controlplane.models import Placement, PlacementState, Workload
 from controlplane.queries.accounts import access
@@ -54,9 +56,11 @@ class Row:
     park_after: float | None
     address: str | None
     node: str
-    gpus: tuple[int, ...]
+    gpus: tuple[int, ...]  # on demand: the one that its memory is on; none where it is in host memory, or not known
     neighbours: tuple[Neighbour, ...]
     may_act: bool
+    on_demand: bool = False
+    in_host_memory: bool = False  # of one on demand: its memory is on no GPU
 
     def parks_in(self, at: float) -> float | None:
         """Seconds until it is parked if it stays idle; None: it is in use, or is never parked."""
@@ -122,36 +126,55 @@ def rows(user: access.Person, found: Sequence[Workload]) -> list[Row]:
     roles = access.roles(user)
     seen = None if access.is_platform_admin(user) else set(roles)
     seats = _seats(found)
-    beside = _beside({node for node, _ in seats.values()})
+    beside = _beside({seat[0] for seat in seats.values()})
     return [
         _row(w, seats.get(w.pk), beside, seen, access.allows(roles.get(w.team.name), access.Verb.ACT)) for w in found
     ]
 
 
-def _seats(found: Sequence[Workload]) -> dict[UUID, tuple[str, tuple[int, ...]]]:
+Seat = tuple[str, tuple[int, ...], int | None]  # node, the GPUs that it has there, and where it is if it is on demand
+
+
+def _seats(found: Sequence[Workload]) -> dict[UUID, Seat]:
     live = Placement.objects.filter(workload__among=[w.pk for w in found], state__in=HELD).order_by("id")
-    return {uid: (node, tuple(gpus)) for uid, node, gpus in live.values_list("workload_id", "node", "gpus")}
+    columns = ("workload_id", "node", "gpus", "on_gpu", "workload__offloads")
+    return {uid: (node, _gpus(*has), has[1]) for uid, node, *has in live.values_list(*columns)}
+
+
+def _gpus(gpus: Sequence[int], on_gpu: int | None, on_demand: bool) -> tuple[int, ...]:
+    """The GPUs that it has: on demand the one that it is on, none if that is not known."""
+    if not on_demand:
+        return tuple(gpus)
+    return () if on_gpu in (None, IN_HOST_MEMORY) else (on_gpu,)
+
+
+def on_gpu(workload: Any) -> int | None:
+    """Where the memory of one on demand is, as its placement has it. One query."""
+    live = Placement.objects.filter(workload=workload.pk, state__in=HELD, pod_phase=PodPhase.RUNNING.value)
+    found: int | None = live.order_by("-id").values_list("on_gpu", flat=True).first()
+    return found
 
 
 def _beside(nodes: Collection[str]) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     """The workloads on each GPU of these nodes."""
     live = Placement.objects.filter(node__among=sorted(nodes), state__in=HELD).order_by("id")
     columns = ("workload_id", "workload__team__name", "workload__team__colour", "workload__name", "milli")
+    has = ("gpus", "on_gpu", "workload__offloads", "workload__kind")
     found: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
-    for node, gpus, *tenant in live.values_list("node", "gpus", *columns):
-        for index in gpus:
+    for node, gpus, on, offloads, kind, *tenant in live.values_list("node", *has, *columns):
+        for index in _gpus(gpus, on, is_on_demand(kind, offloads)):
             found[node, index].append((*tenant[:4], tenant[4] // len(gpus)))
     return found
 
 
 def _row(
     w: Workload,
-    seat: tuple[str, tuple[int, ...]] | None,
+    seat: Seat | None,
     beside: dict[tuple[str, int], list[tuple[Any, ...]]],
     seen: Collection[str] | None,
     may_act: bool,
 ) -> Row:
-    node, gpus = seat or ("", ())
+    node, gpus, on = seat or ("", (), None)
     near = {one[0]: one for index in gpus for one in beside.get((node, index), ()) if one[0] != w.pk}
     idle_since = workloads.idle_since(w)
     return Row(
@@ -164,6 +187,8 @@ def _row(
         gpus=gpus,
         neighbours=tuple(_neighbour(one, seen) for one in near.values()),
         may_act=may_act,
+        on_demand=w.offloads,
+        in_host_memory=on == IN_HOST_MEMORY,
     )
 
 

@@ -73,6 +73,8 @@ def _move(workload: Workload, rows: Sequence[Experiment]) -> Iterator[dict[str, 
     nodes = counted(len(workload.goes_to), "node")
     if workload.role_counts:
         nodes = f"{nodes} with {counted(sum(workload.role_counts), 'parameter server')}"
+    if workload.batch_wanted:
+        nodes = f"{nodes} with {counted(workload.batch_wanted, 'example')} in a step"
     said = f"It is to run on {nodes}, {_shape(workload.goes_to)}"
     undo = f"`weft rollback {workload.name}` has it stay where it is."
     if row is not None and row.status not in experiments.IN_PLACE:
@@ -101,6 +103,8 @@ def _trial(workload: Workload, rows: Sequence[Experiment]) -> Iterator[dict[str,
     if row.axis in MOVES and workload.goes_to:
         return
     said = "It was moved, and is measured there" if row.axis in MOVES else "A change of it is on trial"
+    if row.axis == Axis.BATCH:
+        said = f"It runs with {counted(workload.batch or 0, 'example')} in a step, on trial"
     yield _told(row, row.axis, said, f"`weft rollback {workload.name}` brings back what it had; {SEE}.")
 
 

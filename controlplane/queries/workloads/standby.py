@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Q
@@ -9,6 +10,7 @@ from django.db.models import Q
 from autoscaler.settings import Settings as ScalingSettings
 from controlplane.models import Placement, PlacementState, Quota, Takes, Workload
 from controlplane.queries.scheduling import policies
+from controlplane.queries.workloads.prices import FREE, Prices
 from controlplane.queries.workloads.revisions import STAYING
 from gpushare.gpu import WHOLE
 from scheduler.model.mention import counted
@@ -30,7 +32,8 @@ class Standby:
     """Of a service: replicas that are to serve, those on standby now, and the GPUs of these that gangs use.
 
     on_host: of those on standby, how many have their weights in host memory, or on their way. lent_gpu_hours: all that
-    it ever lent. wake_seconds: until one answers with its weights on its GPU; host_wake_seconds: of the others.
+    it ever lent, and lent_cost what these cost at the pools' present prices: computed by others, paid for by it.
+    wake_seconds: until one answers with its weights on its GPU; host_wake_seconds: of the others.
     """
 
     serving: int
@@ -38,25 +41,30 @@ class Standby:
     on_host: int
     lent: int
     lent_gpu_hours: float
+    lent_cost: Decimal
     wake_seconds: float
     host_wake_seconds: float
 
     def shown(self) -> dict[str, Any]:
         """As the API answers it."""
-        return {**asdict(self), "lent_gpu_hours": round(self.lent_gpu_hours, 3)}
+        rounded = {"lent_gpu_hours": round(self.lent_gpu_hours, 3), "lent_cost": round(float(self.lent_cost), 2)}
+        return {**asdict(self), **rounded}
 
 
 def of_service(workload: Workload, now: float) -> Standby | None:
-    """How its standby stands; None for one without. Three queries."""
+    """How its standby stands; None for one without. Four queries."""
     if workload.kind != Kind.INFERENCE or workload.awake is None:
         return None
     asleep = Placement.objects.filter(workload=workload.pk, state__in=STAYING, asleep_at__isnull=False)
     weights = list(asleep.values_list("weights", flat=True))
-    lent, hours = _lent(Placement.objects.filter(lender=str(workload.pk)).values_list(*_HOLD), now)
+    rows = list(Placement.objects.filter(lender=str(workload.pk)).values_list(*_HOLD, "pool"))
+    holds = [(pool, *_lent([hold], now)) for *hold, pool in rows]
+    lent, hours, prices = sum(gpus for _, gpus, _ in holds), sum((part for *_, part in holds), 0.0), Prices()
+    cost = sum((prices.of(pool) * Decimal(part) for pool, _, part in holds), FREE)
     settings = policies.scaling()
     slow = sum(one not in ON_DEVICE for one in weights)
     wakes = settings.wake_seconds, settings.host_wake_seconds
-    return Standby(workload.awake, len(weights), slow, lent, hours, *wakes)
+    return Standby(workload.awake, len(weights), slow, lent, hours, cost, *wakes)
 
 
 def told(workers: Iterable[dict[str, Any]]) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 from controlplane.domain.suggestion import Verdict
 from controlplane.models import PriorityClass, Role, Workload
 from controlplane.queries.accounts import access
-from controlplane.queries.scheduling import policies, snapshot
+from controlplane.queries.cells import views
+from controlplane.queries.rounds import decider
+from controlplane.queries.scheduling import policies
 from scheduler.explain.change import IN_QUOTA, Change, ChangeKind, Choice, PriorityOffer
 from scheduler.explain.change_text import text_of
 from scheduler.explain.explanation import explain
@@ -49,7 +51,7 @@ def told(
 
 def verdict(user: access.Person, workload: Workload, choice: Choice) -> Verdict:
     """Whether this change, made now, starts the workload in the next round; else why not, and what would."""
-    world, uid = snapshot.full(), str(workload.pk)
+    world, uid = decider.world(views.named(workload.cell)), str(workload.pk)
     asked = world.workloads.get(uid)
     if asked is None:
         return Verdict(

@@ -93,7 +93,9 @@ def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, 
     shown = [_row(w, _named(w), seats.get(w.uid, NO_SEATS), stand.get(w.uid), in_full) for w in listed]
     if in_full:
         starts = forecasts.told(str(w.pk) for w in listed if w.phase == Phase.QUEUED)
-        for one in shown:
+        for w, one in zip(listed, shown, strict=True):
+            if w.cell:
+                one["cell"] = w.cell
             start = starts.get(one["uid"])
             one["expected_start"] = None if start is None else forecasts.shown(start)
     return shown

@@ -11,9 +11,10 @@ from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Event, Placement, Workload, loading
 from controlplane.queries.accounts import access
+from controlplane.queries.rounds.kept import is_large
 from controlplane.queries.workloads import standby
 from controlplane.queries.workloads.suggestions import verdict
-from controlplane.queries.workloads.whatif import explanation, preview, queue, suggestions, turns
+from controlplane.queries.workloads.whatif import explanation, line, preview, queue, suggestions
 from controlplane.queries.workloads.workloadrows import address, idle_since, listed, resize_of, row, rows
 from controlplane.runtime import logs as cluster_logs
 from scheduler.model.workload import ENDED, WAITING, Phase
@@ -26,6 +27,8 @@ __all__ = [
     "filtered",
     "get",
     "idle_since",
+    "is_large",
+    "line",
     "listed",
     "live",
     "logs",
@@ -38,7 +41,6 @@ __all__ = [
     "row",
     "rows",
     "suggestions",
-    "turns",
     "verdict",
     "visible",
     "without_a_turn",

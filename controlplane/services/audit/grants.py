@@ -32,6 +32,7 @@ class Rights:
     changes: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # updates these columns, of those that it prunes
+    empties: Collection[str] = ()  # of those that it reads: deletes, and writes nothing
     shortens: Collection[str] = ()  # append-only, but it may delete what triggers allow: the oldest rows
     nothing: Collection[str] = ()
 
@@ -45,6 +46,7 @@ WEB = Rights(
         "controlplane_experiment",
         "controlplane_lease",
         "controlplane_pruned",
+        "controlplane_roundview",
         "controlplane_servicealarm",
         "controlplane_serviceday",
         "controlplane_servicescaler",
@@ -53,7 +55,8 @@ WEB = Rights(
         "controlplane_trainingdiagnosis",
         "controlplane_trainingstart",
         "controlplane_workloadsample",
-    )
+    ),
+    empties=("controlplane_roundview",),  # when other cells come into force, by which none of them was decided
 )
 WORKER = Rights(
     reads=(
@@ -141,7 +144,7 @@ def _granted(table: str, rights: Rights) -> Iterator[sql.Composable]:
         if table in rights.changes:
             yield sql.SQL("UPDATE ({})").format(sql.SQL(", ").join(map(sql.Identifier, rights.changes[table])))
     elif table in rights.reads or table in OWNED:
-        yield sql.SQL("SELECT")
+        yield sql.SQL("SELECT, DELETE" if table in rights.empties else "SELECT")
     elif table in APPEND_ONLY:
         yield sql.SQL("SELECT, INSERT, DELETE" if table in rights.shortens else "SELECT, INSERT")
     else:

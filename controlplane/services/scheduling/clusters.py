@@ -1,6 +1,6 @@
 """What is observed of the machines: nodes, the clock, the use of each GPU."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models.functions import Now
@@ -8,7 +8,8 @@ from django.db.models.functions import Now
 from controlplane.cluster.port import GpuUse, Observation
 from controlplane.models import Action, ClusterState, Gpu, Node, NodePool, bulk
 from controlplane.services.audit import events
-from controlplane.services.scheduling import changes
+from controlplane.services.scheduling import changes, inforce
+from controlplane.services.scheduling.leases import keep_rounds_still
 from scheduler.model.snapshot import Node as SeenNode
 
 _NODE = (
@@ -67,6 +68,8 @@ def sync(observation: Observation) -> bool:
     if observation.is_full:
         gone |= known.keys() - seen.keys()
     gone &= known.keys()
+    if _may_change_cell(seen, known):
+        keep_rounds_still()
     bulk.insert(Node, _NODE, [values for name, values in seen.items() if name not in known])
     differing = [values for name, values in seen.items() if name in known and values != known[name]]
     bulk.update(Node, _NODE[1:], ("name",), [(*values[1:], values[0]) for values in differing])
@@ -79,6 +82,19 @@ def sync(observation: Observation) -> bool:
         _tell(observation, seen.keys() - known.keys(), gone, differing, known)
         changes.touch(None)
     return is_changed
+
+
+def _may_change_cell(seen: Mapping[str, tuple[object, ...]], known: Mapping[str, tuple[object, ...]]) -> bool:
+    """Whether a node comes or goes to another pool or rack, where these may be of different cells.
+
+    Then no decider may commit meanwhile: the one by whose cell it was has not read that it is another's.
+    """
+    others = (name for name, values in seen.items() if _place(known.get(name, ())) != _place(values))
+    return next(others, None) is not None and bool(inforce.now().cells)
+
+
+def _place(values: Sequence[object]) -> tuple[object, ...]:
+    return (values[_NODE.index("pool_id")], values[_NODE.index("rack")]) if values else ()
 
 
 def measure(uses: Sequence[GpuUse]) -> None:

@@ -13,6 +13,7 @@ KEEP_INPUTS = 1000  # rounds that can be replayed; older ones keep their decisio
 
 _NAMES = (
     "loop", "cluster_at", "took_ms", "epoch", "policy", "digest", "is_base", "input", "decisions", "counts",
+    "cell",
 )  # fmt: skip
 
 
@@ -29,29 +30,31 @@ class CycleInput:
     input: bytes | None = None
     decisions: Sequence[Any] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    cell: str = ""  # of the scheduler: whose nodes it is about
 
 
 def record(cycle: CycleInput, *, epoch: int) -> int:
     """Store a round and tell its number; when it is a base, drop the inputs of rounds that are too old."""
     row = (
         cycle.loop, cycle.at, cycle.took_ms, epoch, cycle.policy, cycle.digest, cycle.is_base, cycle.input,
-        list(cycle.decisions), dict(cycle.counts),
+        list(cycle.decisions), dict(cycle.counts), cycle.cell,
     )  # fmt: skip
     number = bulk.insert_one(Cycle, _NAMES, row, at=database_clock())
     if cycle.is_base:
-        prune(loop=cycle.loop)
+        prune(loop=cycle.loop, cell=cycle.cell)
     return number
 
 
 def become_base(number: int, whole: bytes) -> None:
     """Give a stored round its whole input instead of the difference to the round before: it says the same."""
     if Cycle.objects.filter(pk=number, input__isnull=False).update(input=whole, is_base=True):
-        prune(loop=Cycle.objects.values_list("loop", flat=True).get(pk=number))
+        loop, cell = Cycle.objects.values_list("loop", "cell").get(pk=number)
+        prune(loop=loop, cell=cell)
 
 
-def prune(*, loop: str, keep: int = KEEP_INPUTS) -> int:
-    """Drop the inputs of all but the last `keep` rounds, and of those before the base that the oldest of them needs."""
-    rounds = Cycle.objects.filter(loop=loop, input__isnull=False)
+def prune(*, loop: str, cell: str = "", keep: int = KEEP_INPUTS) -> int:
+    """Drop the inputs of all but a cell's last `keep` rounds, and of those before the base that the oldest needs."""
+    rounds = Cycle.objects.filter(loop=loop, cell=cell, input__isnull=False)
     oldest = rounds.order_by("-id").values_list("id", flat=True)[keep - 1 : keep].first()
     if oldest is None:
         return 0

@@ -15,12 +15,13 @@ from controlplane.lifecycle.stale import Known, Made, stale
 from controlplane.lifecycle.state import LEAVING
 from controlplane.models import Change, Node, Placement, PlacementState, Workload, bulk
 from controlplane.runtime.wake import wake
-from controlplane.services.scheduling import clusters, cycles
+from controlplane.services.scheduling import clusters, cycles, inforce, roundviews
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads import rows
 from controlplane.services.workloads.rows import Told
 from controlplane.services.workloads.transitions import Batch, LostUpdateError
+from scheduler.model.cell import cell_of
 from scheduler.model.decision import Place, Wait
 
 M = TypeVar("M", bound=Made)
@@ -36,21 +37,30 @@ class Committed(Generic[M]):
     cycle: int | None = None
 
 
-def commit(decisions: Sequence[M], *, lease: HeldLease, cycle: CycleInput, is_followed: bool = False) -> Committed[M]:
+def commit(
+    decisions: Sequence[M],
+    *,
+    lease: HeldLease,
+    cycle: CycleInput,
+    is_followed: bool = False,
+    view: roundviews.Packed | None = None,
+) -> Committed[M]:
     """Write a round's decisions. Raises LeaseLost, with nothing written, if the lease is another's by now.
 
     is_followed: the caller's snapshot will follow what was applied (SnapshotKeeper.follow), so that the rows need not
-    be read again.
+    be read again. view: how a full round left the queue, kept for those who ask.
     """
     if not decisions and cycle.input is None:
         return Committed()
     with transaction.atomic():
         lease.check()
         number = cycles.record(cycle, epoch=lease.epoch)
+        if view is not None:
+            roundviews.keep(view, lease=lease)
         batch = Batch(cycle.at, f"loop:{cycle.loop}", number)
         waiting = uuids(d.workload for d in decisions if isinstance(d, Wait))
         batch.lock(uuids(_involved(decisions)), ahead=lambda: waiting)
-        batch.pools, told = _pools(decisions), rows.told(waiting)
+        batch.pools, told = _pools(decisions, lease, cycle.cell), rows.told(waiting)
         old = stale(decisions, Known(batch.rows, told, batch.pools))
         applied = [d for i, d in enumerate(decisions) if i not in old]
         for decision in applied:
@@ -75,11 +85,18 @@ def _involved(decisions: Iterable[Made]) -> dict[str, None]:
     return ids
 
 
-def _pools(decisions: Iterable[Made]) -> dict[str, str]:
-    """The pool of every node that a worker is placed on, but for nodes where a resize took room since the snapshot."""
+def _pools(decisions: Iterable[Made], lease: HeldLease, cell: str) -> dict[str, str]:
+    """The pool of every node that a worker is placed on, but for nodes where a resize took room since the snapshot.
+
+    Nodes that have come to another cell since then are left out, too.
+    """
     names = {worker.node for d in decisions if isinstance(d, Place) for worker in d.workers}
     names -= _resized_since() if names else set()
-    return dict(bulk.select(Node, ("name", "pool__name"), {"name__among": sorted(names)})) if names else {}
+    if not names:
+        return {}
+    cells = inforce.now().cells if lease.cells_number else ()
+    found = bulk.select(Node, ("name", "pool__name", "rack"), {"name__among": sorted(names)})
+    return {name: pool for name, pool, rack in found if not cells or cell_of(cells, pool, rack) == cell}
 
 
 def _resized_since() -> set[str]:

@@ -11,10 +11,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from controlplane.domain.deciders import is_decider
 from controlplane.models import Lease, bulk, statements
+from controlplane.services.scheduling import inforce
 
 TTL_SECONDS = 10.0
-SCHEDULE = "schedule"
 _STILL_LOCK = 7_360_282  # any constant: rounds share it while they commit; one that holds it alone keeps them waiting
 
 
@@ -24,16 +25,23 @@ class LeaseLost(Exception):  # noqa: N818  (what happened, not a mistake)
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A lease as it was taken. `check` is the fence."""
+    """A lease as it was taken. `check` is the fence.
+
+    cells_number: of the cells that a round of the scheduler goes by; its commit fails once there are others. They are
+    put in force by a web process, which may not write a lease: so they are a fence of their own beside the epoch.
+    """
 
     name: str
     holder: str
     epoch: int
+    cells_number: int | None = None
 
     def check(self) -> None:
         """Raise LeaseLost unless this epoch is the current one; it then stays so until the transaction ends."""
-        if self.name == SCHEDULE:
+        if is_decider(self.name):
             statements.take_turns(_STILL_LOCK, shared=True)
+            if self.cells_number not in (None, inforce.cells_number()):
+                raise LeaseLost(f"{self.name}: the cells that {self.holder} went by are not in force any more")
         mine = {"name": self.name, "holder": self.holder, "epoch": self.epoch}
         if not bulk.select(Lease, ("epoch",), mine, locks=True):
             raise LeaseLost(f"{self.name}: epoch {self.epoch} of {self.holder} is over")

@@ -1,18 +1,19 @@
 """The policy in force: the newest of append-only versions."""
 
-import json
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
 
 from controlplane.domain.policy import Policy, PolicyError, difference, in_current_names, problems
-from controlplane.models import PolicyVersion, bulk
+from controlplane.models import PolicyVersion
 from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
+from controlplane.services.cells import rearranging
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling import inforce
 from controlplane.services.scheduling.clock import database_now
+from controlplane.services.scheduling.leases import keep_rounds_still
 
 LONGEST_COMMENT = 200
 ANY = -1  # whatever version is in force
@@ -20,14 +21,8 @@ ANY = -1  # whatever version is in force
 
 def current() -> tuple[Policy, int | None]:
     """The policy in force and its version; the defaults have none."""
-    rows = bulk.select(PolicyVersion, ("id",), order=("-id",), limit=1, extra=('"data"',))
-    return (_parsed(rows[0][1]), rows[0][0]) if rows else (Policy(), None)
-
-
-@lru_cache(maxsize=8)
-def _parsed(text: str) -> Policy:
-    """A policy as stored: every round of every loop asks for it."""
-    return Policy.stored(json.loads(text))
+    found = inforce.now()
+    return found.policy, found.version
 
 
 def version(number: int | None) -> Policy:
@@ -40,9 +35,10 @@ def save(*, policy: Policy, author: str, comment: str = "", seen: int = ANY) -> 
     """Put a policy in force from the next round on; tell its version.
 
     `seen` is the version that the caller saw in force (0: the defaults). Refused 412 if there is a newer one, 422 if a
-    setting cannot be, or if nothing would change.
+    setting cannot be, or if nothing would change. Other cells end every round under way.
     """
-    before, number = current()
+    keep_rounds_still()
+    before, number, cells_number = inforce.now()
     if seen not in (ANY, number or 0):
         raise Refused(412, "VersionMismatch", "version", _overtaken(number or 0, seen))
     data = policy.to_dict()
@@ -58,17 +54,24 @@ def save(*, policy: Policy, author: str, comment: str = "", seen: int = ANY) -> 
     if not changes:
         name = "the defaults are" if number is None else f"version {number} is"
         raise Refused(422, "NothingChanged", "", f"These are the current settings already: {name} the same.")
-    row = PolicyVersion.objects.create(data=data, author=author, at=database_now(), comment=comment)
+    is_cut = policy.scheduling.cells != before.scheduling.cells
+    row = PolicyVersion.objects.create(
+        data=data, author=author, at=database_now(), comment=comment, cells_number=cells_number + is_cut
+    )
     told = {change.field: [change.before, change.after] for change in changes}
     events.record(
         kind="PolicyChanged", actor=author, message=comment, data={"version": row.pk, "changes": told, **data}
     )
+    if is_cut:
+        rearranging.rearrange(policy.scheduling.cells)
     wake("schedule")
     return int(row.pk)
 
 
+@transaction.atomic
 def change(*, changes: Mapping[str, Any], author: str, comment: str = "", seen: int = ANY) -> int:
     """Save a version with some settings (`{"scheduling": {...}}`) changed and the others as in force. Refused 422."""
+    keep_rounds_still()
     base = current()[0].to_dict()
     try:
         if faults := problems(changes, in_force=True):

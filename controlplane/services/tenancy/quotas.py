@@ -10,6 +10,7 @@ from django.db.models import F, Sum
 from controlplane.models import Chosen, Node, NodePool, PriorityClass, Quota, Takes, Team, Workload
 from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
+from controlplane.services.cells import parts
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import changes
 from controlplane.services.tenancy import teams
@@ -64,6 +65,7 @@ def save(
 def remove(*, quota: Quota, actor: str, by_object: bool = False) -> None:
     """Take a team's quota in a pool away; what it runs there goes on until others claim the room."""
     teams.require_here(quota.team, by_object=by_object)
+    parts.alone()
     events.record(kind="QuotaRemoved", actor=actor, team=quota.team.name, name=quota.pool.name)
     quota.delete()
     _touch()
@@ -176,5 +178,6 @@ def _plain(value: Any) -> Any:
 
 
 def _touch() -> None:
+    parts.trim()
     changes.touch(None)
     wake("schedule")

@@ -1,6 +1,6 @@
 """What holds shares on the nodes there are, and what a pod is told of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,17 +30,22 @@ def kinds() -> tuple[Sharing, ...]:
     )
 
 
-def by_node() -> Callable[[str, Share], dict[str, Any]]:
-    """What a pod is told of a share by its node: `enforcer` and `profile` of PodSpec. One query, with the first use."""
-    known: dict[str, tuple[Enforcer, Device]] = {}
+def by_node(names: Collection[str]) -> Callable[[str, Share], dict[str, Any]]:
+    """What a pod is told of a share by one of these nodes: `enforcer` and `profile` of PodSpec, and for one on demand
+    the GPUs that it may use. One query, with the first use."""
+    known: dict[str, tuple[Enforcer, Device, tuple[int, ...]]] = {}
 
     def told(node: str, share: Share) -> dict[str, Any]:
         if not known:
             columns = ("name", "pool__enforcer", "enforcer", "enforces_limits", "gpu_model", "gpu_memory")
-            for name, chosen, says, on, model, memory in Node.objects.values_list(*columns):
-                known[name] = enforcer_of(chosen, says, enforces=on), Device(model, memory)
-        enforcer, device = known.get(node, (Enforcer.ADVISORY, Device("", 0)))
+            more = ("gpu_count", "lost_gpus")
+            nodes = Node.objects.filter(name__among=list(names)).values_list(*columns, *more)
+            for name, chosen, says, on, model, memory, count, lost in nodes:
+                well = tuple(index for index in range(count) if index not in lost)
+                known[name] = enforcer_of(chosen, says, enforces=on), Device(model, memory), well
+        enforcer, device, well = known.get(node, (Enforcer.ADVISORY, Device("", 0), ()))
         given = part(enforcer, share, device)
-        return {"enforcer": enforcer.value, "profile": "" if isinstance(given, NotGiven) else given.profile}
+        said = {"enforcer": enforcer.value, "profile": "" if isinstance(given, NotGiven) else given.profile}
+        return said | ({"on_demand": device.memory, "reach": well} if share.on_demand else {})
 
     return told

@@ -37,16 +37,18 @@ def account(
     services: Sequence[ServiceUse] = (),
     budget_hours: Mapping[int, float] | None = None,
     own: Mapping[str, float] | None = None,
+    places: Mapping[str, int] | None = None,
 ) -> int:
     """Bring the usage rows up to `to`, cluster-clock seconds, by the duty measured of each GPU since the last time.
 
     With it recent usage, and budgets by the GPU hours used of each. own: the part of a shared GPU's time in which a
-    pod's own kernels ran, by its name, where that is told. Tells how many placements that took.
+    pod's own kernels ran, by its name, where that is told. places: the GPU on which the memory of a notebook on demand
+    is, likewise, IN_HOST_MEMORY if on none. Tells how many placements that took.
     """
     duties = {(use.node, use.index): min(1.0, max(0.0, use.duty)) for use in uses}
     with transaction.atomic():
         lease.check()
-        seen = _account(int(to), duties, own or {})
+        seen = _account(int(to), duties, own or {}, places or {})
         shares.note(to=float(int(to)), held=_held(seen))
         budgets.watch(at=to, used=budget_hours or {})
         _sample(to, seen)
@@ -79,16 +81,19 @@ def hours(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 _COLUMNS = (
     "id", "workload_id", "pool", "node", "gpus", "milli", "state", "bound_at", "released_at", "accounted_to",
-    "attempt", "rank", "own_duty",
+    "attempt", "rank", "own_duty", "on_gpu",
 )  # fmt: skip
 _OPEN = {"is_settled": False, "bound_at__isnull": False}
 
 
-def _account(to: int, duties: Mapping[tuple[str, int], float], own: Mapping[str, float]) -> list[Interval]:
+def _account(
+    to: int, duties: Mapping[tuple[str, int], float], own: Mapping[str, float], places: Mapping[str, int]
+) -> list[Interval]:
     """Account every open interval up to `to`; tell all of them."""
     rows = list(bulk.select(Placement, _COLUMNS, _OPEN, order=("id",)))
-    known = {row[0]: own.get(pod_name(str(row[1]), row[10], row[11])) for row in rows}
-    harvests = _harvested(rows, known)
+    pods = {row[0]: pod_name(str(row[1]), row[10], row[11]) for row in rows}
+    known = {pk: own.get(pod) for pk, pod in pods.items()}
+    harvests = _harvested(rows, known) | _on_demand(rows, known)
     whose = _whose({row[1] for row in rows})
     held: dict[Key, int] = {}
     computed: dict[Key, int] = {}
@@ -110,9 +115,27 @@ def _account(to: int, duties: Mapping[tuple[str, int], float], own: Mapping[str,
             done.append((float(max(start, end)), is_over, pk))
     _add({key: value for key, value in held.items() if value or computed[key]}, computed, whose)
     bulk.update(Placement, ("accounted_to", "is_settled"), ("id",), done, in_order=True)
-    told = [(known[row[0]], row[0]) for row in rows if known[row[0]] != row[12]]
-    bulk.update(Placement, ("own_duty",), ("id",), told, in_order=True)
+    told = [
+        (known[row[0]], places.get(pods[row[0]]), row[0])
+        for row in rows
+        if (known[row[0]], places.get(pods[row[0]])) != row[12:]
+    ]
+    bulk.update(Placement, ("own_duty", "on_gpu"), ("id",), told, in_order=True)
     return seen
+
+
+def _on_demand(rows: Iterable[Sequence[Any]], known: Mapping[int, float | None]) -> dict[int, Part]:
+    """What is charged for notebooks on demand, by id: what they got of a GPU while a cell ran, and nothing between.
+
+    Until something tells that, their guarantee is charged like that of other shares.
+    """
+    found: dict[int, Part] = {}
+    for row in rows:
+        own = known[row[0]]
+        if row[13] is not None and own is not None:
+            got = int(min(1.0, max(0.0, own)) * WHOLE)
+            found[row[0]] = Part(got, got)
+    return found
 
 
 def _harvested(rows: Iterable[Sequence[Any]], known: Mapping[int, float | None]) -> dict[int, Part]:

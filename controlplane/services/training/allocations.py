@@ -9,6 +9,8 @@ from autoscaler.reallocate.budgets import Budget, Level, Resources
 from autoscaler.reallocate.candidates import Freedom, Room, Slow
 from autoscaler.reallocate.choice import Training
 from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.goodput import Gradients
+from controlplane.jobspec import batch
 from controlplane.jobspec.podsets import ask_of, role_ask
 from controlplane.lifecycle import resizing
 from controlplane.lifecycle.state import BOUND
@@ -42,7 +44,8 @@ def places(workloads: Collection[UUID]) -> Mapping[UUID, Sequence[Place]]:
 
 
 def of(workload: Workload, members: Iterable[Place], known: Collection[str] = ()) -> Allocation | None:
-    """What its workers are to have; None where that is no whole GPUs, alike for each. A batch counts as one example.
+    """What its workers are to have; None where that is no whole GPUs, alike for each. A batch that its job file does
+    not name counts as one example.
 
     known: nodes that it was moved off, or is to be: those count that it is on no more.
     """
@@ -60,7 +63,8 @@ def of(workload: Workload, members: Iterable[Place], known: Collection[str] = ()
         gpus, off = [count * workers[0].gpus for count in workload.goes_to], tuple(sorted(workload.off or ()))
     ask = role_ask(workload.roles, 0) if roles else None
     milli, _ = resizing.wanted(workload)
-    return Allocation(
+    examples = workload.batch_wanted if workload.goes_to and workload.batch_wanted else workload.batch
+    found = Allocation(
         gpus=tuple(sorted(gpus, reverse=True)),
         workers=count,
         batch=1,
@@ -69,6 +73,22 @@ def of(workload: Workload, members: Iterable[Place], known: Collection[str] = ()
         server_cpu=0.0 if ask is None else ask.cpu_milli / CORE,
         off=off,
     )
+    return found if examples is None else found.examples_of(examples)
+
+
+def examples_of(workload: Workload, allocation: Allocation) -> int:
+    """Of all workers in a step with this allocation: as its job file says where that comes to the same."""
+    named = batch.stored(workload.spec)
+    is_as_named = named is not None and allocation.examples_of(named.size) == allocation
+    return named.size if named and is_as_named else allocation.examples
+
+
+def batches(workload: Workload, now: Allocation) -> tuple[int, int] | None:
+    """With how many examples of one GPU its job file lets it run; None: as it is."""
+    named = batch.stored(workload.spec)
+    if named is None or named.min == named.max or workload.batch is None:
+        return None
+    return max(1, -(-named.min // now.total)), max(1, named.max // now.total)
 
 
 def server_counts(workload: Workload, now: Allocation) -> tuple[int, int] | None:
@@ -106,17 +126,20 @@ class Offer:
 class Found:
     """What a diagnosis named. slow: the node on which a worker is slow, and the part of a step that would go.
 
-    is_hypothesis: from levels alone, to be probed in place before anything restarts.
+    is_hypothesis: from levels alone, to be probed in place before anything restarts. noise: of its gradients, if its
+    program tells it: without that it is not known what a larger batch is worth.
     """
 
     bottleneck: Bottleneck | None
     slow: tuple[str, float] | None = None
     is_hypothesis: bool = False
+    noise: Gradients | None = None
 
 
 def offer(workload: Workload, now: Allocation, members: Iterable[Place], at: float, found: Found) -> Offer:
     """By the loop the CPU of its workers, in place, up to their GPUs' part of their nodes' CPUs, and if it saves its
-    work the nodes of its pool that its GPUs are on and the number of its parameter servers; by its people in any case.
+    work the nodes of its pool that its GPUs are on, the number of its parameter servers and, where its job file leaves
+    that free and it tells the noise of its gradients, its batch; by its people in any case.
 
     Budgets are dominant shares of its node pool: its own is the part of the GPUs that it has; its team's the part that
     the team owns by its quota, with all that runs of the team; the cluster's is all. Six queries.
@@ -147,7 +170,12 @@ def offer(workload: Workload, now: Allocation, members: Iterable[Place], at: flo
     is_theirs = found.bottleneck is Bottleneck.PARAMETER_SERVER  # a restart for them is worth it where they are named
     counts = server_counts(workload, now) if is_theirs else None
     can_move = may_move(workload)
-    freedom = Freedom(can_move, most_cpu, slow, rooms, counts if can_move else None, _fewer(workload, now))
+    noise = found.noise if workload.batch is not None and not found.is_hypothesis else None
+    free = None if noise is None else batches(workload, now)
+    freedom = Freedom(
+        can_move, most_cpu, slow, rooms, counts if can_move else None, _fewer(workload, now),
+        free if can_move else None, workload.batch,
+    )  # fmt: skip
     by_loop = Training(
         freedom=freedom,
         rooms=tuple(everywhere.values()),
@@ -158,11 +186,12 @@ def offer(workload: Workload, now: Allocation, members: Iterable[Place], at: flo
         ),
         remaining=remaining(workload, at),
         restart=restarts.known(workload).seconds,
+        noise=noise,
         bottleneck=found.bottleneck,
         cpu_in_place=True,
         is_probe=found.is_hypothesis,
     )  # fmt: skip
-    return Offer(by_loop, replace(by_loop, freedom=replace(freedom, can_move=True, servers=counts)))
+    return Offer(by_loop, replace(by_loop, freedom=replace(freedom, can_move=True, servers=counts, batch=free)))
 
 
 def _fewer(workload: Workload, now: Allocation) -> tuple[int, int] | None:

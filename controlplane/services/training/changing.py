@@ -1,6 +1,7 @@
 """How a running training is given another allocation: CPU in place, or places that the scheduler decides."""
 
 from contextlib import suppress
+from typing import Any
 
 from django.db import transaction
 
@@ -21,31 +22,54 @@ from controlplane.services.workloads import amending
 EventOf = tuple[str, str]  # kind and message
 
 
-def give(workload: Workload, before: Allocation, wanted: Allocation, *, actor: str, event: EventOf, hand: Hand) -> None:
-    """Have its workers get what differs. Raises Refused or SpecError where that is not possible."""
+def give(
+    workload: Workload,
+    before: Allocation,
+    wanted: Allocation,
+    *,
+    actor: str,
+    event: EventOf,
+    hand: Hand,
+    on_trial: bool = False,
+) -> None:
+    """Have its workers get what differs. on_trial: should it fail with that, it has what it had before again.
+
+    Raises Refused or SpecError where that is not possible.
+    """
+
+    def move(**more: Any) -> None:
+        workers = [gpus // wanted.of_worker for gpus in wanted.gpus]
+        moving.ask(workload=workload, workers=workers, off=wanted.off, actor=actor, event=event, hand=hand, **more)
+
     if wanted.cpu != before.cpu:
         resources = {**workload.spec["resources"], "cpu": allocations.cores(wanted.cpu)}
         changes = {"resources": resources}
         amending.patch(workload=workload, changes=changes, version=None, actor=actor, event=event, hand=hand)
     elif wanted.servers != before.servers:
-        workers = [gpus // wanted.of_worker for gpus in wanted.gpus]
-        counts = [wanted.servers]  # of its one role, the parameter servers (allocations.server_counts)
-        moving.ask(
-            workload=workload, workers=workers, off=wanted.off, role_counts=counts, actor=actor, event=event, hand=hand
-        )
+        move(role_counts=[wanted.servers])  # of its one role, the parameter servers (allocations.server_counts)
     elif wanted.workers != before.workers:
         few = wanted.workers if wanted.workers < before.workers else _cap_before(workload)
         moving.cap(workload=workload, workers=few, actor=actor, event=event, hand=hand)
+    elif wanted.batch != before.batch:  # where it is, unless others are in the way once it has left
+        move(examples=allocations.examples_of(workload, wanted), falls_back=on_trial)
     elif (wanted.gpus, wanted.off) != (before.gpus, before.off):
-        workers = [gpus // wanted.of_worker for gpus in wanted.gpus]
-        moving.ask(workload=workload, workers=workers, off=wanted.off, actor=actor, event=event, hand=hand)
+        move()
 
 
-def given(workload: Workload, before: Allocation, wanted: Allocation, *, actor: str, event: EventOf, hand: Hand) -> str:
+def given(
+    workload: Workload,
+    before: Allocation,
+    wanted: Allocation,
+    *,
+    actor: str,
+    event: EventOf,
+    hand: Hand,
+    on_trial: bool = False,
+) -> str:
     """The same; the answer is why not, empty if it was begun."""
     try:
         with transaction.atomic():
-            give(workload, before, wanted, actor=actor, event=event, hand=hand)
+            give(workload, before, wanted, actor=actor, event=event, hand=hand, on_trial=on_trial)
     except Refused as refused:
         return refused.message
     except SpecError as wrong:

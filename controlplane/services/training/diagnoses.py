@@ -17,6 +17,7 @@ from autoscaler.bottleneck.advice import told
 from autoscaler.bottleneck.detect import Diagnosis, observe
 from autoscaler.bottleneck.window import Bottleneck, Levels, Window, Worker
 from autoscaler.throughput import goodput
+from autoscaler.throughput.goodput import Gradients
 from controlplane.cluster.port import NodeUse, PodUse, TrainingUse, WorkerUse
 from controlplane.domain import diagnosisstate
 from controlplane.jobspec.podsets import role_ask
@@ -123,11 +124,15 @@ def _worker(use: TrainingUse | WorkerUse, step: float) -> Worker:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look found of one training. A window without workers: nothing reports its steps."""
+    """What a look found of one training. A window without workers: nothing reports its steps.
+
+    gradients: the noise that its program tells, over the looks at this attempt.
+    """
 
     training: Watched
     window: Window
     diagnosis: Diagnosis
+    gradients: Gradients | None = None
 
 
 def note(
@@ -188,11 +193,11 @@ def _keep(at: float, seen: Sequence[tuple[Watched, Window]], said: Mapping[str, 
         attempt, since, named, state = known.get(one.uid, (0, at, "", {}))
         before = diagnosisstate.state_of(state) if attempt == one.attempt else Diagnosis()
         now = observe(before, found)
-        looked.append(Looked(one, found, now))
         name = "" if now.bottleneck is None else now.bottleneck.value
         is_same = name == named and attempt == one.attempt
         known_noise = diagnosisstate.gradients_of(state) if attempt == one.attempt else None
         gradients = goodput.seen(known_noise, *_noise(said.get(str(one.uid))))
+        looked.append(Looked(one, found, now, gradients))
         row = (one.uid, one.attempt, at, since if is_same else at, name, diagnosisstate.plain(now, gradients))
         if one.uid in known:
             changed.append((*row[1:], one.uid))

@@ -47,6 +47,7 @@ NO_PLACES = "No such places were free for it, beside what waits and what is plan
 ELSEWHERE = "It started again elsewhere, so it is not known what this change did."
 UNWANTED = "Its team wants no changes any more; it stays where it is."
 OTHER_UNIT = "Its program began to report its steps, or ceased to, so it is not known what this change did."
+FELL_BACK = "{}; it failed with that, and runs as before"
 NO_WAY_BACK = "; not moved back, as no room for that remained"
 NO_SLOWER = "; it stays, as it is no slower there and to go back is another restart"
 PROBED = Bottleneck.INPUT_CPU  # the hypothesis that more CPU in place probes
@@ -158,6 +159,10 @@ def _counted(one: _Now) -> tuple[Kept, bool]:
         )
         one = replace(one, row=None, kept=anew)
     kept, named = one.kept, one.named
+    if _fell_back(one):
+        _end(one.row, Status.ROLLED_BACK, one.at, FELL_BACK.format(one.row.message if one.row else ""))
+        kept = replace(kept, course=Course(one.now, past=_overruled(one, kept.course)), told=(), bottleneck=None)
+        one = replace(one, row=None, kept=kept)
     if _is_overruled(one):
         if one.row is not None and one.row.axis == Axis.WORKERS and one.workload.workers_cap is not None:
             changing.grow_again(one.workload, actor=ACTOR, event=("ChangeRolledBack", _words(one)))
@@ -189,6 +194,14 @@ def _patient(one: _Now) -> _Now:
     return replace(one, kept=replace(kept, asked=0), now=now, actual=now, is_withdrawn=True)
 
 
+def _fell_back(one: _Now) -> bool:
+    """Whether the attempt with a batch on trial has failed: it has the one before again by lifecycle/gangs.py."""
+    row = one.row
+    if row is None or row.axis != Axis.BATCH or one.workload.goes_to or one.workload.attempt <= row.attempt + 1:
+        return False
+    return one.now.batch == allocation_of(row.before).batch
+
+
 def _is_overruled(one: _Now) -> bool:
     """Whether it has something else than it is to have, or again what it had before a change that ran."""
     course = one.kept.course
@@ -215,7 +228,8 @@ def _followed(one: _Now, kept: Kept) -> tuple[Kept, bool]:
     offer, measured = UNASKED, before.experiment
     lent: tuple[Observation, ...] = ()
     if measured.phase is Step.BEFORE and len(measured.before) + 1 >= LIMITS.terms.before:
-        offer = allocations.offer(one.workload, one.now, one.members, one.at, Found(named, _slow(one), one.is_silent))
+        found_now = Found(named, _slow(one), one.is_silent, one.looked.gradients)
+        offer = allocations.offer(one.workload, one.now, one.members, one.at, found_now)
         lent = () if one.is_silent else lending.lent(one.workload, one.members[-1].node)
     course, decision = follow(before, _seen(one, kept), offer.by_loop, lent, constants=one.constants)
     _lend(one, before, course)
@@ -256,6 +270,7 @@ def _finish(one: _Now, row: Row, before: Course, course: Course, decision: Decis
         row.gain, row.gain_error = ended.judged.gain, ended.judged.error
     if decision is Decision.KEEP:
         _end(row, Status.KEPT, one.at, row.message)
+        moving.settle(workload=one.workload, actor=ACTOR)
         _tell(one, "ChangeKept")
         return replace(course, now=one.actual)
     if one.is_moved and one.mode != Reallocation.AUTOMATIC:
@@ -301,7 +316,7 @@ def _begin(one: _Now, kept: Kept, course: Course) -> tuple[Kept, bool]:
         expected=change.gain.value, expected_error=change.gain.error, message=told(change, before.now)[:300],
         node=", ".join(sorted({*change.candidate.allocation.off} - {*before.now.off}))[:253],
     )  # fmt: skip
-    refused = _give(replace(one, row=row), change.candidate.allocation, "ChangeTried")
+    refused = _give(replace(one, row=row), change.candidate.allocation, "ChangeTried", on_trial=True)
     if refused:
         past = Past(before.past.tabu | {change.candidate.allocation}, before.past.moves)
         _end(row, Status.REFUSED, one.at, refused)
@@ -310,10 +325,10 @@ def _begin(one: _Now, kept: Kept, course: Course) -> tuple[Kept, bool]:
     return replace(kept, course=course), True
 
 
-def _give(one: _Now, wanted: Allocation, kind: str) -> str:
+def _give(one: _Now, wanted: Allocation, kind: str, *, on_trial: bool = False) -> str:
     """Have its workers get this; the answer is why not, empty if it was begun."""
     told = kind, _words(one)
-    return changing.given(one.workload, one.now, wanted, actor=ACTOR, event=told, hand=Hand.LOOP)
+    return changing.given(one.workload, one.now, wanted, actor=ACTOR, event=told, hand=Hand.LOOP, on_trial=on_trial)
 
 
 def _tell(one: _Now, kind: str) -> None:

@@ -3,7 +3,8 @@
 Steps are lent to the fit of a model, starts to what a restart is taken to cost (autoscaler/reallocate/restarts.py).
 
 Alike are trainings of one team with the same image, command and arguments, GPUs of a worker and roles, on the same GPU
-model; a job file does not say from which template it was made, and names, variables and tokens differ between runs.
+model, whose job files all name a batch or all name none, as that of the latter is not known; a job file does not say
+from which template it was made, and names, variables and tokens differ between runs.
 Bounded: the newest few of each kind, and none that is older than 90 days. docs/reallocation.md.
 """
 
@@ -36,7 +37,7 @@ def key(workload: Workload, node: str) -> str:
     spec = workload.spec
     program = [spec.get("image"), spec.get("command"), spec.get("args")]
     roles = [[name, ask] for name, _, ask in workload.roles]  # how many servers there are is part of what is lent
-    asked = [workload.gpus, roles, model]
+    asked = [workload.gpus, roles, model, *(["batch"] if workload.batch is not None else [])]
     return sha256(json.dumps([program, asked], sort_keys=True).encode()).hexdigest()
 
 

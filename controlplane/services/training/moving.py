@@ -24,14 +24,18 @@ def ask(
     workers: Sequence[int],
     off: Sequence[str],
     role_counts: Sequence[int] = (),
+    examples: int | None = None,
+    falls_back: bool = False,
     actor: str,
     event: tuple[str, str],
     hand: Hand,
 ) -> None:
     """Ask for a place for so many workers on each node, most first, on none of the nodes `off`. event: kind, message.
 
-    role_counts: how many members each of its roles is to have there; empty: as many as now. Raises Refused 409 where it
-    does not run, or saves no work with which it could start again.
+    role_counts: how many members each of its roles is to have there; empty: as many as now. examples: in a step of all
+    workers, with which it is to start again; None: as now. falls_back: should it fail with so many, it has as many as
+    now again, and that is no failure of its own. Raises Refused 409 where it does not run, or saves no work with which
+    it could start again.
     """
     ownership.require(workload, "move", hand)
     batch, row = locked(workload, actor, None)
@@ -41,10 +45,14 @@ def ask(
     if workload.checkpoint_interval is None or not workload.preemptible:
         message = f"{row.name} saves no checkpoints (checkpoint.interval) or may not be stopped, so it is not moved."
         raise Refused(409, "MayNotMove", "", message)
-    batch.bump(row, goes_to=list(workers), off=list(off), role_counts=list(role_counts))
+    batch.bump(
+        row, goes_to=list(workers), off=list(off), role_counts=list(role_counts), batch_wanted=examples,
+        batch_before=row.batch if falls_back else row.batch_before,
+    )  # fmt: skip
     kind, message = event
     data = {"goes_to": list(workers), "off": list(off)}
     data |= {"role_counts": list(role_counts)} if role_counts else {}
+    data |= {"batch": examples} if examples is not None else {}
     batch.note(row, kind, message=message, data=data)
     batch.write()
 
@@ -85,11 +93,21 @@ def plan(*, workload: Workload, workers: int | None, actor: str, message: str) -
 
 
 @transaction.atomic
+def settle(*, workload: Workload, actor: str) -> None:
+    """What it has on trial is its own from now on: what fails with it is a failure like any other."""
+    batch, row = locked(workload, actor, None)
+    if row.batch_before is not None:
+        batch.bump(row, batch_before=None)
+        batch.write()
+
+
+@transaction.atomic
 def withdraw(*, workload: Workload, actor: str) -> bool:
     """Have it stay where it is, unless it leaves already; whether it had asked for other places."""
     batch, row = locked(workload, actor, None)
     if not row.goes_to or row.moving:
         return False
-    batch.bump(row, goes_to=[], off=[], role_counts=[])
+    before = None if row.batch_before == row.batch else row.batch_before
+    batch.bump(row, goes_to=[], off=[], role_counts=[], batch_wanted=None, batch_before=before)
     batch.write()
     return True

@@ -18,12 +18,16 @@ from django.db import transaction
 
 from autoscaler.elasticity.memory import Memory
 from autoscaler.elasticity.workers import Elastic, gained, workers
+from autoscaler.reallocate.candidates import Freedom, Room, candidates
+from autoscaler.reallocate.constants import DEFAULT
 from autoscaler.throughput.allocation import Allocation
 from autoscaler.throughput.curve import packed
 from autoscaler.throughput.estimate import gains
 from autoscaler.throughput.fit import fit
+from autoscaler.throughput.goodput import Gradients
 from autoscaler.throughput.observation import Observation
-from controlplane.models import Experiment, ExperimentStatus, Node, Reallocation, Workload
+from controlplane.domain import coursestate, diagnosisstate
+from controlplane.models import Experiment, ExperimentStatus, Node, Reallocation, TrainingDiagnosis, Workload
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.training import allocations, lending, moving
 from controlplane.services.training.allocations import Place
@@ -75,7 +79,7 @@ def look(*, at: float, memories: Memories, lease: HeldLease) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Training:
+class Training:
     """is_on_trial: an experiment changes it now, so it keeps what it has."""
 
     workload: Workload
@@ -89,7 +93,7 @@ class _Training:
         return self.workload.phase != Phase.RUNNING
 
 
-def _groups() -> Mapping[Group, list[_Training]]:
+def _groups() -> Mapping[Group, list[Training]]:
     """The elastic trainings that are active on whole GPUs of one model each, of teams that want changes, by group."""
     rows = Workload.objects.filter(kind=Kind.TRAINING, phase__in=_ACTIVE, managed_by="", intent="")
     rows = rows.filter(team__reallocation=Reallocation.AUTOMATIC, share_guarantee=0, finishing=False)
@@ -98,14 +102,14 @@ def _groups() -> Mapping[Group, list[_Training]]:
     on_trial = set(tried.values_list("workload", flat=True))
     members = allocations.places([row.pk for row in elastic])
     models = dict(Node.objects.values_list("name", "gpu_model")) if elastic else {}
-    found: dict[Group, list[_Training]] = defaultdict(list)
+    found: dict[Group, list[Training]] = defaultdict(list)
     for row in elastic:
         seats = members.get(row.pk, ())
         now = allocations.of(row, seats)
         on = {models.get(seat.node, "") for seat in seats}
         if now is not None and len(on) == 1:
             is_changing = row.pk in on_trial or bool(row.goes_to) or row.resize is not None
-            found[row.team_id, on.pop()].append(_Training(row, seats, now, is_changing))
+            found[row.team_id, on.pop()].append(Training(row, seats, now, is_changing))
     return found
 
 
@@ -125,7 +129,7 @@ def _is_waited_for(model: str) -> bool:
     )
 
 
-def _plan(at: float, group: Group, trainings: Sequence[_Training], memory: Memory, lease: HeldLease) -> int:
+def _plan(at: float, group: Group, trainings: Sequence[Training], memory: Memory, lease: HeldLease) -> int:
     floor = _floor(group[1])
     free = [one for one in trainings if not one.is_on_trial]
     elastic = {one.workload.pk: told for one in free if (told := _elastic(at, one, floor)) is not None}
@@ -168,18 +172,19 @@ def _floor(model: str) -> Floor:
     return Floor(idle, max(Counter(gpus for _, gpus, *_ in rows).items(), key=lambda one: (one[1], one[0]))[0])
 
 
-def _elastic(at: float, one: _Training, floor: Floor) -> Elastic | None:
+def _elastic(at: float, one: Training, floor: Floor) -> Elastic | None:
     """As the plan takes it; None before its steps were measured."""
     row, now = one.workload, one.now
     own = lending.own(row)
     if not own:
         return None
     kind = lending.key(row, one.members[-1].node)
+    open_to = batches_of(one)
     most = min(row.workers_max, MOST)
     if row.workers_cap is not None:  # as an experiment found it to be faster
         most = min(most, max(row.workers_cap, row.workers_min))
-    speed, hope = _speeds(
-        now, [*own, *lending.lent(row, one.members[-1].node)], {*range(row.workers_min, most + 1)}, floor
+    speed, hope = speeds(
+        now, [*own, *lending.lent(row, one.members[-1].node)], {*range(row.workers_min, most + 1)}, floor, open_to
     )
     seen = {each.allocation.workers for each in own}
     age = at - row.submitted_at
@@ -189,11 +194,43 @@ def _elastic(at: float, one: _Training, floor: Floor) -> Elastic | None:
     )  # fmt: skip
 
 
-def _speeds(now: Allocation, seen: Sequence[Observation], counts: set[int], floor: Floor) -> tuple[Speed, Speed]:
-    """Of its workers, packed onto as few nodes as hold them, over one GPU of it; and the same with its error on top."""
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The batches of all workers that a training could have, examples; None: that of one GPU stays. noise: of its
+    gradients; None: each example counts alike."""
+
+    sizes: tuple[int | None, ...] = (None,)
+    noise: Gradients | None = None
+
+
+def batches_of(one: Training) -> Batches:
+    """The one that it has, and those that would be tried next (experiments.py), if any may be. A query, if so."""
+    row = one.workload
+    if row.batch is None:
+        return Batches()
+    bounds = allocations.batches(row, one.now)
+    found = TrainingDiagnosis.objects.filter(pk=row.pk, attempt=row.attempt).first() if bounds else None
+    noise = diagnosisstate.gradients_of(found.state) if found is not None else None
+    is_open = found is not None and found.course and coursestate.kept_of(found.course).course.past.moves < DEFAULT.moves
+    if noise is None or bounds is None or not is_open or not allocations.may_move(row):
+        return Batches((row.batch,))
+    others = candidates(one.now, Freedom(can_move=False, batch=bounds), [Room(gpus) for gpus in one.now.gpus])
+    return Batches((row.batch, *(other.allocation.examples for other in others)), noise)
+
+
+def speeds(
+    now: Allocation, seen: Sequence[Observation], counts: set[int], floor: Floor, open_to: Batches
+) -> tuple[Speed, Speed]:
+    """Of its workers, packed onto as few nodes as hold them, over one GPU of it; and the same with its error on top.
+
+    With each number of workers by the batch whose goodput is best.
+    """
     ordered = sorted({1, now.workers, *counts})
-    found = gains(fit(seen), now, [packed(now, count, floor.of_node) for count in ordered])
-    by_count = dict(zip(ordered, found, strict=True))
+    asked = [packed(now, count, floor.of_node, size) for count in ordered for size in open_to.sizes]
+    found = gains(fit(seen), now, asked, open_to.noise)
+    each = len(open_to.sizes)
+    best = [max(found[at : at + each], key=lambda gain: gain.value) for at in range(0, len(found), each)]
+    by_count = dict(zip(ordered, best, strict=True))
     one = by_count[1].value
 
     def speed(count: int) -> float:

@@ -11,7 +11,7 @@ from django.db import transaction
 from autoscaler.latency import ANSWER
 from controlplane.cluster.port import Address, PodSpec, Split
 from controlplane.jobspec import members
-from controlplane.jobspec.podsets import role_ask
+from controlplane.jobspec.podsets import role_ask, share_of_row
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle import weights
 from controlplane.lifecycle.attempts import start_refused
@@ -23,7 +23,7 @@ from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.tenancy import sharing
 from controlplane.services.workloads import resizing
 from controlplane.services.workloads.transitions import Batch
-from gpushare.gpu import WHOLE, Share
+from gpushare.gpu import WHOLE
 from scheduler.model.workload import ACTIVE, Kind, Weights
 
 ACTOR = "loop:actuate"
@@ -169,13 +169,16 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     columns = (
         "uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "resize", "roles", "spec",
-        "team__name", "revision", "share_limit",
+        "team__name", "revision", "share_limit", "batch",
     )  # fmt: skip
     asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, {"uid__among": uids})}
     bound = {"workload_id__among": uids, "state": PlacementState.BOUND}
-    told = sharing.by_node()
-    for uid, attempt, rank, node, gpus, revision, asleep_at, lender in bulk.select(Placement, _PLACE, bound):
-        phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team, wanted, limit = asks[uid]
+    places = bulk.select(Placement, _PLACE, bound)
+    told = sharing.by_node({node for _, _, _, node, *_ in places})
+    for uid, attempt, rank, node, gpus, revision, asleep_at, lender in places:
+        phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team, wanted, limit, batch = (
+            asks[uid]
+        )
         if current != attempt or phase not in ACTIVE:
             continue
         if revision != wanted:  # it was placed before the service was changed: its pod may exist already
@@ -188,6 +191,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
             cpu_milli, memory = ask.cpu_milli, ask.memory
         elif resize:
             cpu_milli, memory = resize["to"]
+        share = share_of_row(guarantee, limit or guarantee, gpu_memory, on_demand=spec.get("on_demand") is True)
         yield PodSpec(
             workload=str(uid),
             attempt=attempt,
@@ -205,7 +209,8 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
             is_asleep=asleep_at is not None,
             is_lent=bool(lender),
             limit=0 if lender else limit,
-            **({} if lender or not guarantee else told(node, Share(guarantee, limit or guarantee, gpu_memory))),
+            batch=batch or 0,
+            **({} if lender or share is None else told(node, share)),
         )
 
 

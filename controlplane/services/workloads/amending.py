@@ -59,7 +59,12 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     if not waits:
         running = [name for name in asks if not (in_place and name == "resources")]
         _refuse_running(row, running, may_resize=not spec.is_native)
-    new = {"spec": spec.document(), "offloads": spec.offloads, "spread": spec.spread, **columns.of_times(spec)}
+    new = {
+        "spec": spec.document(),
+        "offloads": spec.offloads or spec.on_demand,
+        "spread": spec.spread,
+        **columns.of_times(spec),
+    }
     new["asynchronous"] = spec.asynchronous
     if "priority_class" in changes:
         new |= _priority(spec.priority_class)

@@ -19,7 +19,7 @@ def of_ask(spec: Spec) -> dict[str, Any]:
         "share_guarantee": share.guarantee if share else 0,
         "share_limit": share.limit if share else 0,
         "share_labels": labels_text(ask.labels),
-        "gpu_memory": share.memory if share else ask.gpu_memory,
+        "gpu_memory": share.most_memory if share else ask.gpu_memory,
         "gpu_models": list(ask.models),
         "cpu_milli": ask.cpu_milli,
         "memory": ask.memory,

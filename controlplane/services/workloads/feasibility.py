@@ -13,6 +13,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.tenancy import sharing
 from gpushare.backends.catalogue import demands_text, follows, meets
 from gpushare.backends.gives import NotGiven, part
+from gpushare.gpu import Enforcer
 from scheduler.model.workload import Level, ResourceRequest
 
 
@@ -54,6 +55,8 @@ def check_spec(spec: Spec, team: Team, among: Known) -> None:
     demands, require = words(team.share_demands), spec.topology.require
     check(ask=spec.resources, workers=max(1, spec.workers.min), require=require, among=among.machines)
     check_limit(spec.max_limit, among.sharing)
+    if spec.on_demand:
+        check_on_demand(among)
     check_share(ask=spec.resources, demands=demands, among=among.sharing)
     for number, role in enumerate(spec.roles):
         at = f"roles.{number}."
@@ -101,6 +104,18 @@ def check_limit(max_limit: int, there: Sequence[sharing.Sharing]) -> None:
         raise Refused(422, "Advisory", "resources.gpu_share.max_limit", message)
 
 
+def check_on_demand(among: Known) -> None:
+    """Raise Refused for a notebook on demand where no node can move its memory. No machines known: no answer."""
+    if not among.machines or any(one.enforcer is Enforcer.ON_DEMAND for one in among.sharing):
+        return
+    have = ", ".join(sorted({f"{one.pool}: {one.enforcer}" for one in among.sharing})) or "none takes shares"
+    message = (
+        f"on_demand is given, but no node moves the memory of notebooks between GPUs and host memory (node pools: "
+        f"{have}). Remove on_demand, or have a platform admin set nodes up for it (docs/notebooks.md)."
+    )
+    raise Refused(422, "NotGiven", "on_demand", message)
+
+
 def check_share(
     *, ask: ResourceRequest, demands: Sequence[str], among: Sequence[sharing.Sharing], at: str = ""
 ) -> None:
@@ -133,7 +148,7 @@ def _workers_on(m: Machines, ask: ResourceRequest) -> int:
     ]
     if ask.share:
         per_gpu = min(1000 // ask.share.guarantee, m.gpu_memory // ask.share.memory if ask.share.memory else 1000)
-        limits.append(m.gpus * per_gpu)
+        limits.append(m.gpus * per_gpu if m.gpu_memory >= ask.share.most_memory else 0)
     elif ask.gpus:
         limits.append(m.gpus // ask.gpus if m.gpu_memory >= ask.gpu_memory else 0)
     return min((limit for limit in limits if limit is not None), default=1_000_000)
@@ -151,7 +166,7 @@ def _most_together(room: Sequence[tuple[Machines, int]], require: Level | None) 
 
 def _least_misfit(ask: ResourceRequest, among: Sequence[Machines]) -> tuple[str, str]:
     """The field that no node satisfies, and what the best node has."""
-    memory_of_gpu = ask.share.memory if ask.share else ask.gpu_memory
+    memory_of_gpu = ask.share.most_memory if ask.share else ask.gpu_memory
     gpus = ask.gpus or (1 if ask.share else 0)
     bounds = (
         ("resources.gpus", gpus, max(m.gpus for m in among), "GPUs"),

@@ -22,6 +22,7 @@ class Row(State):
     workers_planned: int | None
     priority: int
     submitted_at: float
+    cell: str
     team: str = ""  # its name
 
 
@@ -37,6 +38,7 @@ class Told(NamedTuple):
     phase: Phase
     version: int
     reason: str
+    cell: str
     team: str
 
     @property

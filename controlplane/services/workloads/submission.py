@@ -18,10 +18,13 @@ from controlplane.runtime.wake import wake
 from controlplane.security import limits
 from controlplane.security.limits import Budget
 from controlplane.services.audit import events
+from controlplane.services.cells import routing
+from controlplane.services.cells.standing import Wanted
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import changes, clock
 from controlplane.services.workloads import admission, columns, dependencies, feasibility
 from controlplane.services.workloads import resubmission as again
+from scheduler.cells.route import cell_named
 from scheduler.model.workload import ENDED, Phase
 
 _SEQ_LOCK = 7_360_281  # any constant: the transaction that holds it numbers submissions
@@ -79,14 +82,24 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
             message = f"deadline is past: the cluster's clock is {iso(at)}. Set a later one."
             raise Refused(422, "DeadlinePast", "deadline", message)
         workloads.append(_workload(one, teams[one.spec.team], _class(one.spec, classes), seq + offset, at))
+    for workload, cell in zip(workloads, routing.submitted(map(_wanted, submissions)), strict=True):
+        workload.cell = cell
     links = _dependencies(submissions, workloads, teams)
     _insert(workloads)
     bulk.insert(Dependency, ("workload_id", "needs_id", "when"), links)
     _tell(submissions, workloads)
-    changes.touch(w.pk for w in workloads)
+    changes.touch_these((w.pk, w.cell) for w in workloads)
     _submit_steps_again(workloads, _actor(submissions[0]))
     wake("schedule")
     return workloads
+
+
+def _wanted(one: Submission) -> Wanted:
+    """What its cell depends on."""
+    spec = one.spec
+    least, most = max(1, spec.workers.min), max(1, spec.first)
+    cell = None if spec.cell is None else cell_named(spec.cell)
+    return Wanted(spec.team, spec.resources, least, most, spec.roles, spec.topology.require, cell)
 
 
 def _submit_steps_again(submitted: Sequence[Workload], actor: str) -> None:
@@ -213,7 +226,8 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         standby=spec.standby,
         spread=spec.spread,
         asynchronous=spec.asynchronous,
-        offloads=spec.offloads,
+        batch=spec.batch.size if spec.batch else None,
+        offloads=spec.offloads or spec.on_demand,
         roles=roles_values(spec.roles),
         checkpoint_interval=spec.checkpoint.interval,
         grace_seconds=spec.checkpoint.grace,

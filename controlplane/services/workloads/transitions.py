@@ -82,7 +82,7 @@ class Batch(Changes):
         events.write([self._event(note) for note in self.notes])
         touched = self.touched if touch else self._told
         if touched:
-            changes.touch(one.uid for one in touched.values())
+            changes.touch_these((one.uid, one.cell) for one in touched.values())
             wake("schedule")
         if self.commands:
             wake("actuate")

@@ -82,7 +82,7 @@ def _read(field: Any, values: Sequence[Any], uids: Sequence[Any], rounds: Sequen
         keys = dict(field.related_model._default_manager.values_list("name", "pk"))
         return [keys[name] for name in values]
     if isinstance(field, models.JSONField) or field.attname == "message":
-        return [_with_ids(text, uids) if "#" in text else text for text in values]
+        return [_with_ids(text, uids) if text and "#" in text else text for text in values]
     if field.attname == "cycle":
         return [None if number is None else rounds[number] for number in values]
     return values

@@ -183,7 +183,8 @@ def _state(w: Workload, record: Record) -> State:
         finishing=w.finishing, moving=w.moving, reserved_after=list(w.after), unmet=list(w.unmet), intent="",
         reason=w.reason, message=w.message, reason_at=w.reason_at, cpu_milli=w.ask.cpu_milli, memory=w.ask.memory,
         managed_by="", resize=None, revision=1, surge=0, rollout=None, awake=w.awake, standby=w.standby,
-        goes_to=list(w.goes_to), off=list(w.off), role_counts=list(w.role_counts), seen=w.version,
+        goes_to=list(w.goes_to), off=list(w.off), role_counts=list(w.role_counts), batch=None,
+        batch_wanted=w.batch_wanted, batch_before=None, seen=w.version,
     )  # fmt: skip
 
 
@@ -219,5 +220,5 @@ def _workload(old: Workload, row: State, record: Record) -> Workload:
         message=row.message, reason_at=row.reason_at, failures=row.failures, scaled_at=row.scaled_at,
         finishing=row.finishing, moving=row.moving, awake=row.awake, standby=row.standby,
         goes_to=tuple(row.goes_to or ()), off=tuple(row.off or ()), role_counts=tuple(row.role_counts or ()),
-        roles=roles_of(row.roles) if old.role_counts else old.roles,
+        roles=roles_of(row.roles) if old.role_counts else old.roles, batch_wanted=row.batch_wanted,
     )  # fmt: skip

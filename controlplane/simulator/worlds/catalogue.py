@@ -1,4 +1,4 @@
-"""The presets by name: `demo`, `philly`, `openb`, or a trace file of one's own.
+"""The presets by name: `demo`, `notebooks`, `philly`, `openb`, or a trace file of one's own.
 
 `philly` and `openb` are the shared trace files where these are, else the models after them (`tracemodels.py`), whose
 worlds are called `philly-model` and `openb-model`. A database keeps that name, and is not gone on with as the other.
@@ -7,7 +7,7 @@ worlds are called `philly-model` and `openb-model`. A database keeps that name, 
 from pathlib import Path
 from typing import cast
 
-from controlplane.simulator.worlds import demo, openb, philly, tracemodels, traces
+from controlplane.simulator.worlds import demo, notebooks, openb, philly, tracemodels, traces
 from controlplane.simulator.worlds.arrivals import Recorded, Repeated
 from controlplane.simulator.worlds.demand import Demand
 from controlplane.simulator.worlds.presets import Pace, Preset, PresetError
@@ -20,7 +20,7 @@ FILES = {"philly": (PHILLY_FILE,), "openb": (OPENB_FILE, OPENB_NODES)}
 AFTER = {"philly": "Microsoft's Philly", "openb": "Alibaba's openb"}
 MODEL = "-model"
 BEGUN = ", as this world was begun with it, or begin another: `make reset` deletes this one"
-NAMES = ("demo", *FILES, *(name + MODEL for name in FILES))
+NAMES = ("demo", "notebooks", *FILES, *(name + MODEL for name in FILES))
 
 # Philly's jobs last hours and arrive minutes apart, and none of them is a service: ten hours of it in a minute.
 PHILLY_PACE = Pace(slot=30.0, scale=600.0, net=300.0, account=300.0, speed=600.0)
@@ -122,6 +122,9 @@ def demonstration(load: float, seed: int, start: float = demo.OPENING) -> Preset
 def _exactly(name: str, load: float, seed: int, data: Path) -> Preset:
     """The world of this very name: a trace from its files, or the model after it."""
     match name:
+        case "notebooks":
+            parts = notebooks.nodes(), (notebooks.POOL,), notebooks.TEAMS, notebooks.quotas(), notebooks.Opened()
+            return Preset(name, load, seed, *parts)
         case "philly":
             return _philly(name, _read_philly(_shared(data, PHILLY_FILE, BEGUN)), load, seed)
         case "openb":

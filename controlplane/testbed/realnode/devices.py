@@ -9,25 +9,20 @@ device does what the program that has it writes to /run/gpus/NUMBER/use: how bus
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
-import grpc
+from controlplane.enforcer.kubelet import api, messages
+from controlplane.enforcer.kubelet.api import Owner
 
-from controlplane.testbed.realnode import messages
-
-RESOURCE, VERSION = "nvidia.com/gpu", "v1beta1"
+RESOURCE = "nvidia.com/gpu"
 KUBELET = Path("/var/lib/kubelet")
-PLUGINS, POD_RESOURCES = KUBELET / "device-plugins", KUBELET / "pod-resources" / "kubelet.sock"
-SOCKET = "weft-gpus.sock"
+SOCKET = KUBELET / api.PLUGINS / "weft-gpus.sock"
 FOLDER = Path("/var/lib/gpus")
 PORT = 9400  # the DCGM exporter's
-OPTIONS: Sequence[tuple[int, messages.Value]] = [(2, 1)]  # it says which devices it would give
-SECONDS = 10.0  # for a call
+OPTIONS: api.Parts = [(2, 1)]  # it says which devices it would give
 MODES = 0o777  # programs in containers are some user or other
 METRICS = {
     "DCGM_FI_DEV_GPU_UTIL": "GPU utilization (in %).",
@@ -36,7 +31,6 @@ METRICS = {
     "DCGM_FI_DEV_XID_ERRORS": "Value of the last XID error encountered.",
 }
 
-Owner = tuple[str, str, str]  # namespace, pod, container
 FREE: Owner = ("", "", "")
 
 
@@ -68,37 +62,17 @@ def main(gpus: Gpus, address: str) -> None:
         (FOLDER / str(number)).mkdir()
         (FOLDER / str(number)).chmod(MODES)
     threading.Thread(target=_exporter(gpus, address).serve_forever, name="exporter", daemon=True).start()
-    server = grpc.server(ThreadPoolExecutor(8))
-    server.add_generic_rpc_handlers((_handlers(gpus),))
-    server.add_insecure_port(f"unix://{PLUGINS / SOCKET}")
-    server.start()
-    asked = messages.encode([(1, VERSION), (2, SOCKET), (3, RESOURCE), (4, OPTIONS)])
-    _call(PLUGINS / "kubelet.sock", f"/{VERSION}.Registration/Register", asked)
+    methods: dict[str, api.Unary] = {
+        "GetDevicePluginOptions": lambda _, __: messages.encode(OPTIONS),
+        "GetPreferredAllocation": lambda asked, _: _preferred(asked),
+        "Allocate": lambda asked, _: _allocated(gpus, asked),
+    }
+    server = api.serve(SOCKET, lambda: gpus.ids, methods)
+    api.register(SOCKET, RESOURCE, OPTIONS)
     server.wait_for_termination()
 
 
 # --- device plugin ----------------------------------------------------------------------------
-
-
-def _handlers(gpus: Gpus) -> Any:
-    def unary(answer: Callable[[bytes], bytes]) -> Any:
-        return grpc.unary_unary_rpc_method_handler(lambda asked, _: answer(asked))
-
-    methods = {
-        "GetDevicePluginOptions": unary(lambda _: messages.encode(OPTIONS)),
-        "ListAndWatch": grpc.unary_stream_rpc_method_handler(lambda _, context: _listed(gpus, context)),
-        "GetPreferredAllocation": unary(_preferred),
-        "Allocate": unary(lambda asked: _allocated(gpus, asked)),
-    }
-    return grpc.method_handlers_generic_handler(f"{VERSION}.DevicePlugin", methods)
-
-
-def _listed(gpus: Gpus, context: Any) -> Iterator[bytes]:
-    """All of them, well; and never anything else."""
-    yield messages.encode([(1, [(1, uuid), (2, "Healthy")]) for uuid in gpus.ids])
-    ended = threading.Event()
-    context.add_callback(ended.set)
-    ended.wait()
 
 
 def _preferred(asked: bytes) -> bytes:
@@ -146,24 +120,10 @@ def page(gpus: Gpus, owners: Mapping[str, Owner]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def owners(answer: bytes) -> dict[str, Owner]:
-    """The container that has each of our devices, by the kubelet's list."""
-    found = {}
-    for pod in messages.fields(answer, 1):
-        (name,), (namespace,) = messages.texts(pod, 1), messages.texts(pod, 2)
-        for container in messages.fields(pod, 3):
-            for given in messages.fields(container, 2):
-                if messages.texts(given, 1) == [RESOURCE]:
-                    (of,) = messages.texts(container, 1)
-                    found.update(dict.fromkeys(messages.texts(given, 2), (namespace, name, of)))
-    return found
-
-
 def _exporter(gpus: Gpus, address: str) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            listed = _call(POD_RESOURCES, "/v1.PodResourcesLister/List", b"")
-            body = page(gpus, owners(listed)).encode()
+            body = page(gpus, api.owners(api.list_pods(KUBELET), RESOURCE)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.send_header("Content-Length", str(len(body)))
@@ -174,12 +134,6 @@ def _exporter(gpus: Gpus, address: str) -> ThreadingHTTPServer:
             pass
 
     return ThreadingHTTPServer((address, PORT), Handler)
-
-
-def _call(socket: Path, method: str, message: bytes) -> bytes:
-    with grpc.insecure_channel(f"unix://{socket}") as channel:
-        answer: bytes = channel.unary_unary(method)(message, timeout=SECONDS, wait_for_ready=True)
-        return answer
 
 
 def _read(arguments: Sequence[str]) -> tuple[Gpus, str]:

@@ -15,7 +15,16 @@ from pathlib import Path
 
 from controlplane.testbed import processes
 from controlplane.testbed.realnode import devices, programs
-from controlplane.testbed.realnode.settings import CONTAINERD, LOG, NAME, Place
+from controlplane.testbed.realnode.settings import (
+    CONTAINERD,
+    ENFORCER,
+    ENFORCER_LIBRARY,
+    ENFORCER_SHARES,
+    ENFORCER_TOOLS,
+    LOG,
+    NAME,
+    Place,
+)
 
 CGROUPS = Path("/sys/fs/cgroup")
 SHARES = 10 * 1024  # to the kernel all pods together are one process: beside a busy machine's they would starve
@@ -45,6 +54,10 @@ until [ -S "$SOCKET" ]; do sleep 0.02; done
     until [ -S /var/lib/kubelet/device-plugins/kubelet.sock ]; do sleep 0.02; done
     exec $DEVICES >"$FOLDER/devices.log" 2>&1
 ) &
+(
+    until [ -e "$FOLDER/$TOLD" ]; do sleep 0.2; done
+    KUBECONFIG="$FOLDER/$TOLD" exec $ENFORCER >"$FOLDER/enforcer.log" 2>&1
+) &
 "$KUBELET" --config="$FOLDER/kubelet.json" --kubeconfig="$FOLDER/kubeconfig" --hostname-override="$NAME" \\
     --node-ip="$ADDRESS" --node-labels="$LABELS" --housekeeping-interval=1s
 """
@@ -62,8 +75,13 @@ def main(folder: Path, number: int, labels: str, gpus: str) -> int:
         "SOCKET": CONTAINERD,
         "KUBELET": str(programs.find_kubelet()),
         "NAME": NAME,
+        "TOLD": ENFORCER,
         "ADDRESS": place.address,
         "LABELS": labels,
+        # What holds shares to their parts begins once it is told how to reach the cluster (RealNode.enforces).
+        "ENFORCER": f"{sys.executable} -m controlplane.enforcer --node {NAME} --programs {folder / ENFORCER_LIBRARY}"
+        f" --folder {folder / ENFORCER_SHARES} --tools {folder / ENFORCER_TOOLS}"
+        f" --metrics-port 9465 --metrics-address {place.address}",
         "DEVICES": f"{sys.executable} -m {devices.__name__} {gpus} {NAME} {place.address}",
     }
     for name in SYSCTLS:

@@ -79,6 +79,32 @@ class RealNode:
         except OSError:
             return None
 
+    @property
+    def enforcer_library(self) -> Path:
+        """The folder of what is brought into containers with shares; build it there before `enforces`."""
+        return self.place.folder / settings.ENFORCER_LIBRARY
+
+    @property
+    def enforcer_tools(self) -> Path:
+        """The folder of the driver's tool; it looks there when it begins."""
+        return self.place.folder / settings.ENFORCER_TOOLS
+
+    @property
+    def counters(self) -> str:
+        """Where it tells what shares have had, once it runs."""
+        return f"http://{self.place.address}:9465/metrics"
+
+    @property
+    def shares(self) -> Path:
+        """The folder of what it serves."""
+        return self.place.folder / settings.ENFORCER_SHARES
+
+    def enforces(self, kubeconfig: Path) -> None:
+        """From now on our own back-end holds shares to their parts here, by that account."""
+        draft = self.place.folder / "draft.kubeconfig"
+        draft.write_bytes(kubeconfig.read_bytes())
+        draft.replace(self.place.folder / settings.ENFORCER)
+
     def check(self) -> None:
         """Raise RuntimeError with its log if it has ended by itself."""
         code = self.process.poll()

@@ -10,6 +10,10 @@ from controlplane.testbed.realnode import dns
 NAME = parts.REAL_NODE
 MOST_PODS = 30
 LOG = "node.log"  # in the node's folder: what the kubelet prints
+# In the node's folder: how what holds shares to their parts reaches the cluster, what it brings into containers, and
+# what it serves.
+ENFORCER, ENFORCER_LIBRARY, ENFORCER_SHARES = "enforcer.kubeconfig", "enforcer-library", "shares"
+ENFORCER_TOOLS = "tools"  # and where it looks for the driver's tool
 CONTAINERD = "/run/containerd/containerd.sock"  # in the node's own /run
 
 

@@ -195,6 +195,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("POST", "webhooks/HOOK:test"): (None, created(ADMINS, 202)),
     ("GET", "webhooks/HOOK/deliveries"): (None, ADMINS),
     ("POST", "webhooks/HOOK/deliveries/DELIVERY:redeliver"): (None, created(ADMINS, 202)),
+    ("GET", "cells"): (None, SIGNED_IN),
     ("GET", "cluster"): (None, SIGNED_IN),
 }
 EXAMPLES = {

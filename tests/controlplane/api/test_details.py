@@ -6,8 +6,12 @@ import pytest
 
 from autoscaler.bottleneck.detect import Diagnosis, Evidence
 from autoscaler.bottleneck.window import Bottleneck
+from autoscaler.reallocate.course import Course
+from autoscaler.throughput.allocation import Allocation
+from autoscaler.throughput.goodput import Gradients
+from autoscaler.throughput.observation import Observation
 from controlplane.cluster.port import PodPhase
-from controlplane.domain import diagnosisstate
+from controlplane.domain import coursestate, diagnosisstate
 from controlplane.models import Event, Gpu, Node, NodePool, ServiceScaler, ServiceWindow, TrainingDiagnosis, Workload
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 from tests.controlplane.state import START
@@ -206,8 +210,52 @@ def test_a_training_tells_what_slows_it(api: People) -> None:
     assert told["evidence"] == [{"bottleneck": "network", "removable": 0.3, "strength": 1.0, "lately": [0.25, 0.35]}]
     assert told["message"].startswith("Its steps wait for the exchange between nodes. About 30 % of a step would go.")
     assert told["since"] < told["at"]
+    assert told["batch"] is None
     _, chat = submit(api.member, name="chat", type="inference")
     fields_of(api.viewer.get(f"/trainings/{chat.pk}/diagnosis"), 404)
+
+
+def test_a_training_tells_its_batch_and_what_others_would_give(api: People) -> None:
+    _, fit = submit(api.member, name="fit", batch={"size": 64, "max": 256})
+    at = f"/trainings/{fit.pk}/diagnosis"
+    silent = {"size": 64, "named": 64, "min": 64, "max": 256, "gradient_noise": None, "curve": []}
+    assert body_of(api.viewer.get(at))["batch"] == silent
+    now = Allocation((1,), 1, 64, 1.0)
+    course = Course(now, seen=(Observation(now, 1.0, 0.0, 0.0, 0.02),))
+    kept = coursestate.plain(coursestate.Kept(fit.attempt, course))
+    state = diagnosisstate.plain(Diagnosis(9), Gradients(500.0, 64.0))
+    row = {"attempt": fit.attempt, "at": START, "since": START, "bottleneck": ""}
+    TrainingDiagnosis.objects.create(workload=fit.pk, state=state, course=kept, **row)
+    told = body_of(api.viewer.get(at))["batch"]
+    assert (told["gradient_noise"], [one["examples"] for one in told["curve"]]) == (500.0, [64, 128, 256])
+    assert [one["measured"] for one in told["curve"]] == [1.0, None, None]
+    assert all(one["low"] <= one["goodput"] <= one["high"] for one in told["curve"])
+    assert all(one["goodput"] < one["speed"] for one in told["curve"][1:])
+
+
+def test_a_batch_that_cannot_be_is_named_with_what_to_do(api: People) -> None:
+    asked = {"workers": {"count": 2, "max": 4}, "resources": {"gpus": 2, "cpu": 1, "memory": "1Gi"}}
+    for given, field, said in (
+        ({}, "batch.size", "missing"),
+        ({"size": 0}, "batch.size", "at least 1"),
+        ({"size": 64, "min": 65}, "batch.min", "Set min to at most 64."),
+        ({"size": 64, "max": 63}, "batch.max", "Set max to at least 64."),
+        (
+            {"size": 7},
+            "batch.size",
+            "it may have 8 GPUs, and each needs an example in every step. Set it to at least 8.",
+        ),
+        ({"size": 64, "min": 4}, "batch.min", "batch.min is 4, but it may have 8 GPUs"),
+        ({"size": 64, "least": 4}, "batch.least", "not a field"),
+    ):
+        answer = api.member.post("/trainings", job("fit", type="training", batch=given, **asked))
+        assert fields_of(answer) == [field], given
+        assert said in answer.content.decode(), given
+    notebook = api.member.post("/notebooks", job("book", type="notebook", batch={"size": 64}))
+    assert fields_of(notebook) == ["batch"]
+    assert "It belongs to training" in notebook.content.decode()
+    made, _ = submit(api.member, name="fit", batch={"size": 64})
+    assert fields_of(api.member.send("PATCH", made, {"batch": {"size": 32}})) == ["batch"]
 
 
 def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
@@ -250,6 +298,9 @@ def test_a_service_that_kubernetes_scales_tells_what_its_autoscaler_says(api: Pe
     }
 
 
+NOT_ON_DEMAND = {"on_demand": False, "on_gpu": None, "in_host_memory": False}
+
+
 def test_a_notebook_tells_its_address_and_when_it_is_parked(api: People) -> None:
     body = {"name": "explore", "team": "red", "resources": {"gpus": 1}, "idle": {"park_after": "30m"}}
     uid = body_of(api.member.post("/notebooks", body), 201)["uid"]
@@ -260,6 +311,7 @@ def test_a_notebook_tells_its_address_and_when_it_is_parked(api: People) -> None
         "idle_since": "2026-01-01T00:01:00Z",
         "park_after_seconds": 1800.0,
         "parks_at": "2026-01-01T00:31:00Z",
+        **NOT_ON_DEMAND,
     }
 
 
@@ -273,7 +325,7 @@ def idle_notebook(api: People, **fields: Any) -> str:
 
 def test_extending_a_notebook_counts_its_time_without_use_anew(api: People) -> None:
     at = idle_notebook(api, idle={"park_after": "30m"})
-    counted = {"idle_since": None, "park_after_seconds": 1800.0, "parks_at": None}
+    counted = {"idle_since": None, "park_after_seconds": 1800.0, "parks_at": None, **NOT_ON_DEMAND}
     for _ in range(2):  # twice does it once
         assert body_of(api.member.post(f"{at}/extend")) == counted
     assert body_of(api.viewer.get(f"{at}/activity")) == counted

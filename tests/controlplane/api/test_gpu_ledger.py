@@ -20,7 +20,7 @@ def test_a_share_is_told_with_its_guarantee_limit_memory_use_neighbours_and_enfo
     assert first == {
         "team": "red", "workload": first["workload"], "name": "one", "milli": 250, "hold": "share",
         "may_use_milli": 500, "may_use_memory_mib": 8192, "measured_duty": None, "measured_memory_mib": None,
-        "is_leaving": False,
+        "is_leaving": False, "on_gpu": None, "in_host_memory": False,
     }  # fmt: skip
     stranger = body_of(api.blue_member.get("/gpus?shared=true"))["results"][0]["tenants"][0]
     assert (stranger["team"], stranger["workload"], stranger["name"]) == ("red", None, None)

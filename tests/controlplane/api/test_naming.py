@@ -223,6 +223,8 @@ def test_a_mail_has_the_names_that_its_reader_may_see_when_it_is_sent(api: Peopl
 ITSELF, ASKED, TEAM, OTHER_THING = "the workload it is about", "given in the request", "a team", "no workload"
 WHOSE = {
     ("loops/lease", "name"): OTHER_THING,
+    ("queries/tenancy/platform", "name"): OTHER_THING,
+    ("services/cells/rearranging", "cell.name"): OTHER_THING,
     ("loops/threads", "name"): OTHER_THING,
     ("loops/threads", "self.name"): OTHER_THING,
     ("loops/scalers/autoscalers", "owner.name"): ITSELF,

@@ -168,7 +168,8 @@ def needed(shape: Shape) -> Any:
     if not isinstance(shape, Record):
         return None
     known = {"name": "abc", "key": "k", "env": "VARIABLE", "path": "/data", "count": 1, "guarantee": 0.5,
-             "slots": 8, "memory": "1Gi", "p95_latency": "200ms", "service_time": "1s", "resources": {}}  # fmt: skip
+             "slots": 8, "size": 256, "memory": "1Gi", "p95_latency": "200ms", "service_time": "1s",
+             "resources": {}}  # fmt: skip
     return {f.name: known[f.name] for f in shape.fields if f.default is REQUIRED}
 
 

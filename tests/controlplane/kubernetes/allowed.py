@@ -11,6 +11,7 @@ QUANTITY = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?"
 FORBIDDEN_ENV = re.compile(r"NVIDIA_.*|CUDA_.*|GPU_DEVICE_ORDINAL|ROCR?_.*|HIP_.*|LD_.*|KUBERNETES_.*|WEFT_.*", re.I)
 OF_ROLES = re.compile("WEFT_(ROLE|ROLE_INDEX|HOSTS_.*)$")
 OF_REPORTS = ("WEFT_REPORT_PORT", "WEFT_REPORT_ADDRESS", "WEFT_REPORT_FILE")  # where `weft.report` tells of steps
+OF_BATCH = "WEFT_BATCH_SIZE"
 DNS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,61})?[A-Za-z0-9]|")
 
@@ -38,6 +39,7 @@ def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
         "readiness": "readinessProbe" not in main or meta["labels"]["weft.dev/kind"] == "inference",
         "revision": meta["labels"].get("weft.dev/revision")
         == meta["labels"].get("service.istio.io/canonical-revision"),
+        "batch": _batch_is_right(meta["labels"], main),
         "roles": _roles_are_right(meta["name"], meta["labels"], main),
         "variables": len(names := [v["name"] for v in main.get("env", ())]) == len(set(names)),
     }
@@ -46,7 +48,8 @@ def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
 
 def _devices_are_right(main: dict[str, Any]) -> bool:
     """Without whole GPUs the variable is ours: `void`, or what the pod was bound to."""
-    env = [v for v in main.get("env", ()) if v["name"] not in OF_REPORTS and not OF_ROLES.match(v["name"])]
+    ours = (*OF_REPORTS, OF_BATCH)
+    env = [v for v in main.get("env", ()) if v["name"] not in ours and not OF_ROLES.match(v["name"])]
     variables = [v for v in env if FORBIDDEN_ENV.fullmatch(v["name"])]
     if "nvidia.com/gpu" in main["resources"]["limits"]:
         return not variables
@@ -63,6 +66,13 @@ SHARED = [
     _noted("WEFT_GPU_LIMIT_MILLI", "limit"),
     _noted("WEFT_GPU_MEMORY_MIB", "gpu-memory"),
 ]
+
+
+def _batch_is_right(labels: dict[str, str], main: dict[str, Any]) -> bool:
+    """A training's number of examples, if any."""
+    told = [v for v in main.get("env", ()) if v["name"] == OF_BATCH]
+    is_training = labels["weft.dev/kind"] == "training"
+    return not told or (is_training and re.fullmatch("[1-9][0-9]{0,9}", told[0].get("value", "")) is not None)
 
 
 def _roles_are_right(name: str, labels: dict[str, str], main: dict[str, Any]) -> bool:

@@ -97,6 +97,7 @@ job_files: st.SearchStrategy[dict[str, Any]] = st.one_of(
             "roles": _roles,
             "ports": _ports,
             "framework": st.sampled_from(["pytorch", "tensorflow"]),
+            "batch": st.fixed_dictionaries({"size": st.sampled_from([4096, 1_000_000_000])}),
             "checkpoint": st.fixed_dictionaries({"grace": st.sampled_from(["1s", "1.5s", "30s", "1h"])}),
         },
     ),
@@ -124,6 +125,7 @@ def pod_of(job: dict[str, Any], *, rank: int = 0, size: int = 1, attempt: int = 
         namespace=spec.team,
         spec=spec.document(),
         revision=1 if spec.type is Kind.INFERENCE else 0,
+        batch=spec.batch.size if spec.batch else 0,
     )
 
 

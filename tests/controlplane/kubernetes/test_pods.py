@@ -267,6 +267,15 @@ def test_one_whose_number_of_servers_was_changed_knows_them_all() -> None:
     assert (found["RANK"], found["WORLD_SIZE"]) == ("0", "4")
 
 
+def test_the_batch_that_it_has_is_told_to_each_member_and_the_job_file_says_only_what_it_began_with() -> None:
+    file = job(workers={"count": 4}, batch={"size": 256, "max": 1024}, roles=ROLES)
+    for rank in (0, 4):
+        pod = pod_of(file, rank=rank, size=7)
+        told = [env(builder.build(replace(pod, batch=now), namespace="weft-nlp")) for now in (256, 512)]
+        assert [one["WEFT_BATCH_SIZE"] for one in told] == ["256", "512"]
+    assert "WEFT_BATCH_SIZE" not in env(gang(1))
+
+
 def test_a_gang_without_roles_has_no_words_of_them() -> None:
     assert {name for name in env(gang(1)) if name.startswith("WEFT_")} == {"WEFT_REPORT_PORT", "WEFT_REPORT_ADDRESS"}
     assert not [label for label in gang(1)["metadata"]["labels"] if "role" in label]

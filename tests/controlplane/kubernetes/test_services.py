@@ -94,7 +94,10 @@ def test_evictions_leave_by_the_new_least_as_soon_as_it_is_told(
         cluster.guard(address, 1)
     after = kubernetes.request("GET", f"{BUDGETS}/w-{UID}")
     assert after["spec"] == {**before["spec"], "minAvailable": 0}
-    assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+    # Kubernetes' garbage collector may have taken the evicted pod from the owners in the meantime, as it is gone.
+    left = after["metadata"]["ownerReferences"]
+    assert f"{UID}-1-1" in {one["name"] for one in left}
+    assert all(one in before["metadata"]["ownerReferences"] for one in left)
     kubernetes.wait_for(lambda: _budget(kubernetes).get("disruptionsAllowed") == 1, "the smaller budget")
     evict(kubernetes, f"{UID}-1-1")
     cluster.guard(address, 3)

@@ -17,6 +17,7 @@ _NAME_OF_253 = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
 VALUES: dict[str, Sequence[Any]] = {
     "standby": (0,),  # more needs an objective and a whole GPU as a share: tests/controlplane/test_standby.py
     "standby_memory": ("device",),  # host needs standby: tests/controlplane/test_standby_memory.py
+    "on_demand": (False,),  # true needs a share without labels: tests/controlplane/test_on_demand.py
     "scaling": ("weft",),  # native needs controllers of Kubernetes' own: tests/adopted/test_native_services.py
     "name": ("run",),  # made unique by `head` and `gangs`
     "team": ("nlp", "ops"),
@@ -71,6 +72,9 @@ VALUES: dict[str, Sequence[Any]] = {
     "profile.service_time": ("1ms", "250ms"),
     "profile.p95": ("250ms", "3h"),
     "profile.slots": (1, 4096),
+    "batch.size": (100_000, 2_000_000, 1_000_000_000),
+    "batch.min": (50_000, 100_000),
+    "batch.max": (1_000_000_000,),
     "availability": (0.001, 99.9, 99.999),
     "window": ("1h", "28d"),
     "slots": (1, 8, 10_000),
@@ -79,6 +83,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "ports": ([], [80], [22, 1023, 1024, 29_500, 65_535], list(range(9000, 9020))),
     "port": (1, 80, 8000, 65_535),
     "after": ([], [BEFORE[0]], [BEFORE[0], {"name": BEFORE[1]}], [{"name": BEFORE[0], "when": "ended"}, BEFORE[1]]),
+    "cell": ("rest",),  # another needs a policy with cells: tests/controlplane/test_cells.py
     "labels": ({}, {"project": "demo"}, {"A.b_C-1": "x.Y_z-0", "l" * 63: "v" * 63, "0": "0"}),
     "workers.count": (1, 1, 2),  # a gang's numbers are put into their order by `gangs`
     "workers.min": (1, 2),

@@ -21,6 +21,7 @@ class Dra:
     """The claim has the pod's name and belongs to it, so that it goes with the pod."""
 
     accounts = True
+    is_asked_for = True
     is_scheduled = True
 
     def dress(self, pod: PodSpec, body: Json) -> None:

@@ -26,6 +26,7 @@ class Hami:
     """The pod asks for one virtual GPU, its memory and its percent; the Binding says which GPU that is of."""
 
     accounts = True
+    is_asked_for = True
     is_scheduled = False
 
     def dress(self, pod: PodSpec, body: Json) -> None:

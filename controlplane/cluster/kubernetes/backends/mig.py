@@ -15,6 +15,7 @@ class Mig:
     """The pod asks for one instance; the plugin shows it to the container."""
 
     accounts = True
+    is_asked_for = True
     is_scheduled = False
 
     def dress(self, pod: PodSpec, body: Json) -> None:

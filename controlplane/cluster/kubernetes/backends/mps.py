@@ -18,6 +18,7 @@ class Mps:
     """The guarantee is its part of the threads: the parts of one GPU add up to all of it."""
 
     accounts = True
+    is_asked_for = True
     is_scheduled = False
 
     def dress(self, pod: PodSpec, body: Json) -> None:

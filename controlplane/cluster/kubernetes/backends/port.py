@@ -11,6 +11,7 @@ class PodBackend(Protocol):
     """How a share becomes a pod. The pod's own annotations have its guarantee, limit and memory in any case."""
 
     accounts: bool  # what the pod asks for is accounted by Kubernetes itself; else our placeholder holds the device
+    is_asked_for: bool  # the pod has to ask for it when it is made
     is_scheduled: bool  # kube-scheduler finds the device, on the node that we name, and binds the pod
 
     def dress(self, pod: PodSpec, body: Json) -> None:

@@ -13,6 +13,9 @@ SAID = {
     "WEFT_GPU_MEMORY_MIB": names.GPU_MEMORY,
 }
 SHARE_VARIABLES = {DEVICE: names.DEVICE, **SAID}
+# On demand a container sees several GPUs. Its processes begin on the first one named here, which is the one of its
+# guarantee: without it each would begin on the node's first GPU.
+ON_DEMAND_VARIABLES = {"CUDA_VISIBLE_DEVICES": names.DEVICE}
 
 
 def noted(name: str, annotation: str) -> dict[str, Any]:

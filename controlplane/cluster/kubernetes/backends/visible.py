@@ -13,6 +13,7 @@ class Visible:
     """The container sees its device, and what it may use of it."""
 
     accounts = False
+    is_asked_for = False
     is_scheduled = False
 
     def dress(self, pod: PodSpec, body: Json) -> None:

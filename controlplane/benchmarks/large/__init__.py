@@ -1,0 +1,1 @@
+"""Rounds on a cluster of 50,000 GPUs."""

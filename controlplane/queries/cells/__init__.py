@@ -1,0 +1,1 @@
+"""What of the cluster each cell's decider sees, and how cells stand."""
