@@ -100,7 +100,7 @@ class Served:
     def answers(self) -> list[Answer]:
         """All that came until now, in the order in which they came."""
         text = self.server.text(f"/api/v1/namespaces/{GATEWAYS}/pods/asks/log")
-        lines = (line.split() for line in text.splitlines())
+        lines = (line.split(maxsplit=3) for line in text.splitlines())
         return [Answer(float(at), float(took), int(status), said) for at, took, status, said in lines]
 
     def until_more(self, count: int) -> Sequence[Answer]:

@@ -5,6 +5,7 @@ It prints a line for each answer: when it came (s), how long it took (ms), the s
 was no answer.
 """
 
+import os
 import sys
 import threading
 import time
@@ -31,7 +32,8 @@ def keep_asking(host: str, port: int, path: str) -> None:
         began = time.monotonic()
         status, said = ask(connection, path)
         now = time.monotonic()
-        print(f"{now:.3f} {1000 * (now - began):.0f} {status} {said or '-'}", flush=True)
+        line = f"{now:.3f} {1000 * (now - began):.0f} {status} {said or '-'}\n"
+        os.write(1, line.encode())  # whole: `print` writes the end of a line apart, and others print meanwhile
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ It needs root. Its images are `pause`, `shell` and `python` (images.py), of any 
 """
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -57,10 +58,11 @@ class RealNode:
     def commands(self) -> Mapping[int, str]:
         """The processes in its pods: their command lines by process id."""
         found = {}
-        for file in keeper.CGROUPS.glob(f"*/{self.place.cgroup}/**/cgroup.procs"):
-            with contextlib.suppress(OSError):  # the cgroup, or one of its processes, has just ended
-                for pid in map(int, file.read_text().split()):
-                    found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+        for top in keeper.CGROUPS.glob(f"*/{self.place.cgroup}"):
+            for folder, _, _ in os.walk(top):  # unlike glob, it passes over a cgroup that ends meanwhile
+                with contextlib.suppress(OSError):  # the cgroup, or one of its processes, has just ended
+                    for pid in map(int, Path(folder, "cgroup.procs").read_text().split()):
+                        found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
         return found
 
     def size(self, pid: int) -> tuple[int, int] | None:
