@@ -11,6 +11,7 @@ import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 
+from controlplane.benchmarks.harness import parts
 from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Progress, Result
 from controlplane.benchmarks.harness.registry import BENCHMARKS
 from controlplane.benchmarks.harness.tree import Tree
@@ -38,6 +39,7 @@ NOTES: Mapping[str, tuple[str, ...]] = {
     ),
     "nearchus": (
         "Gavel V100, all rows: LM +326.3 %, best +855.7 %; ResNet-50 +0.0 %, best +55.7 %",
+        "parameter servers, ASSUMED coefficients (each server: {'mid': (0.4, 0.01)}): mid +65.3 %, best +142.4 %",
         "history, free batch, 2.23 restarts a job; mean completion time lower by %: FIFO 63 [58, 68]; "
         "Optimus 60 s 1 [-2, 3]",
     ),
@@ -103,8 +105,8 @@ def report(name: str = "seeds", planted: Planted = ()) -> measure.Found:
 
 
 def losses(text: str) -> str:
-    """That part of the page."""
-    return text[text.index('id="losses"') : text.index('id="E')]
+    """That part of the page, with spaces as in other texts."""
+    return text[text.index('id="losses"') : text.index('id="E')].replace(drawn.TIE, " ")
 
 
 def test_each_experiment_is_on_the_page_with_its_baselines() -> None:
@@ -128,6 +130,22 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
     text = drawn.page(report())
     assert "<script" not in text and "http" not in text and "src=" not in text
     assert set(re.findall(r'href="#([^"]*)"', text)) == set(re.findall(r'<div id="([^"]*)"', text))
+
+
+def test_tables_break_their_lines_and_say_in_two_words_what_is_stored_of_older_code() -> None:
+    text = drawn.page(report())
+    claims = text[text.index('id="claims"') : text.index('id="losses"')]
+    assert '<table class="wraps">' in claims
+    assert f"<td>stored, older{drawn.TIE}code</td>" in claims and "gpushare changed" not in claims
+    assert "Benchmark slo: stored: commit 123; older: gpushare changed." in text
+    assert f"<td>&gt;={drawn.TIE}2.39{drawn.TIE}x</td>" in claims, "no line ends between a number and its unit"
+
+
+def test_a_bar_shows_its_interval_its_level_and_a_mean_that_is_almost_0() -> None:
+    shown = parts.bars([("a", -0.002, -0.001, 0.0), ("b", 1.0, 2.0, 3.0)], "points")
+    assert shown.count('class="spread"') == 2
+    assert ">level: 0 points</text>" in shown
+    assert ">-0.001 points</text>" in shown and ">2.00 points</text>" in shown
 
 
 def test_a_loss_that_is_planted_stands_among_the_losses_and_nothing_like_it_else() -> None:
@@ -201,8 +219,9 @@ def test_what_benchmarks_say_of_others_is_read_with_its_interval() -> None:
     assert (users.policy, users.value) == ("2 a GPU, culled after 20 min", 1.6)
     assert users.low == pytest.approx(3.8 / 2.6)
     assert users.high == pytest.approx(4.2 / 2.4)
-    lm, resnet, fifo, optimus = read("nearchus")
+    lm, resnet, servers, fifo, optimus = read("nearchus")
     assert (lm.experiment, lm.value, resnet.value, resnet.is_lost) == ("E5", 326.3, 0.0, True)
+    assert (servers.what, servers.where) == ("gain at the same GPUs, mid", "parameter servers")
     assert (fifo.experiment, fifo.policy, fifo.low, fifo.is_lost) == ("E6", "FIFO", 58.0, False)
     assert (optimus.policy, optimus.verdict) == ("Optimus 60 s", "level with ours")
     stretch = next(row for row in read("tokens") if row.what.startswith("stretch"))

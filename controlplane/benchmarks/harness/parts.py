@@ -18,10 +18,13 @@ h2 { margin: 2.5rem 0 0; } h3 { margin: 1rem 0 0; font-size: 1rem; } p { color: 
 .wide { overflow-x: auto; } table { border-collapse: collapse; white-space: nowrap; }
 td, th { padding: .2rem .8rem .2rem 0; text-align: right; border-bottom: 1px solid var(--line); }
 td:first-child, th:first-child { text-align: left; }
+table.wraps { white-space: normal; } .wraps td, .wraps th { text-align: left; vertical-align: top; }
 svg { display: block; } svg.chart { width: 100%; min-width: 48rem; height: auto; }
+.name { white-space: nowrap; margin-right: .8rem; }
 svg.key { display: inline-block; vertical-align: middle; margin-right: .5rem; }
 svg text { font-size: 11px; fill: var(--dim); } .grid { stroke: var(--line); stroke-width: 1; }
 .curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; } .load { stroke: var(--text); }
+.spread { stroke: var(--p0); stroke-width: 2; opacity: .5; }
 """
 WIDTH, ROW, LEFT, RIGHT, BOTTOM = 960, 18, 220, 80, 24  # of bars, in user units; on the right stands the mean
 TALL = 240  # of lines, in user units
@@ -64,22 +67,28 @@ def bars(rows: Sequence[Bar], unit: str) -> SafeString:
     level = LEFT + (even - least) * scale
     drawn = format_html_join(
         "",
-        '<text x="{}" y="{}" text-anchor="end">{}</text><path class="grid" d="M{} {}H{}"/>'
+        '<text x="{}" y="{}" text-anchor="end">{}</text><path class="spread" d="M{} {}H{}"/>'
         '<circle cx="{}" cy="{}" r="4" fill="var(--p0)"/><text x="{}" y="{}">{}</text>',
         (
             (
                 LEFT - 8, ROW * at + 13, name, f"{LEFT + (low - least) * scale:.1f}", ROW * at + 9,
                 f"{LEFT + (high - least) * scale:.1f}", f"{LEFT + (mean - least) * scale:.1f}", ROW * at + 9,
-                f"{LEFT + (high - least) * scale + 6:.1f}", ROW * at + 13, f"{mean:.2f} {unit}",
+                f"{LEFT + (high - least) * scale + 6:.1f}", ROW * at + 13, f"{_mean(mean)} {unit}",
             )
             for at, (name, low, mean, high) in enumerate(rows)
         ),
     )  # fmt: skip
     return format_html(
         '<div class="wide"><svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">'
-        '<path class="curve load" d="M{} 0V{}"/>{}</svg></div>',
-        WIDTH, height, f"{len(rows)} policies", f"{level:.1f}", height - BOTTOM, drawn,
+        '<path class="curve load" d="M{} 0V{}"/><text x="{}" y="{}" text-anchor="middle">{}</text>{}</svg></div>',
+        WIDTH, height, f"{len(rows)} policies", f"{level:.1f}", height - BOTTOM, f"{level:.1f}", height - 8,
+        f"level: {even:g} {unit}", drawn,
     )  # fmt: skip
+
+
+def _mean(value: float) -> str:
+    """With two digits after the point, or the first that is not 0."""
+    return f"{value:.2f}" if value == 0 or abs(value) >= 0.005 else f"{value:.1g}"
 
 
 def section(title: str, *parts: SafeString) -> SafeString:
@@ -92,10 +101,11 @@ def listed(lines: Sequence[str]) -> SafeString:
     return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line,) for line in lines)))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeString:
-    """Text cells."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, wraps: bool = False) -> SafeString:
+    """Text cells. wraps: each over several lines where the page is too narrow, but for their unbreakable spaces."""
     return format_html(
-        '<div class="wide"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
+        '<div class="wide"><table class="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
+        "wraps" if wraps else "",
         format_html_join("", "<th>{}</th>", ((one,) for one in head)),
         format_html_join(
             "", "<tr>{}</tr>", ((format_html_join("", "<td>{}</td>", ((one,) for one in row)),) for row in rows)
@@ -120,7 +130,9 @@ def lines(labels: Sequence[str], curves: Mapping[str, Sequence[float | None]], u
     return format_html(
         '<p>{}</p><div class="wide"><svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}{}</svg>'
         "</div>",
-        format_html_join(" ", "{}{}", ((_key(number), name) for number, name in enumerate(curves))),
+        format_html_join(
+            " ", '<span class="name">{}{}</span>', ((_key(number), name) for number, name in enumerate(curves))
+        ),
         WIDTH, TALL, f"{len(curves)} lines over {', '.join(labels)}",
         format_html_join(
             "", '<path class="grid" d="M{} {}H{}"/><text x="{}" y="{}" text-anchor="end" dy="4">{}</text>',

@@ -14,6 +14,7 @@ from controlplane.benchmarks.seeds.rows import Kind, Row
 from controlplane.benchmarks.seeds.taken import OF
 
 PLAYED = "played"
+TIE = "\u00a0"  # a space at which no line ends
 YES = {True: "yes", False: "NO", None: ""}
 SHORT = (
     "This is the short form: one seed, trainings a tenth as long, few policies. It shows that the report works. "
@@ -62,9 +63,12 @@ def _anchored(name: str, part: SafeString) -> SafeString:
 
 def _claims(found: Found) -> SafeString:
     some = [row for row in found.rows if row.kind is Kind.CLAIM]
-    lines = [(row.policy, row.what, row.experiment, row.shown, *_asked(row), row.where, _by(row)) for row in some]
+    lines = [
+        (row.policy, row.what.replace(" %", f"{TIE}%"), row.experiment, _shown(row), *_asked(row), row.where, _by(row))
+        for row in some
+    ]
     head = ("of", "claim", "experiment", "reached", "asked", "met", "answered by", "from")
-    return parts.table(head, [*lines, *(_unanswered(name) for name in _unknown(found))])
+    return parts.table(head, [*lines, *(_unanswered(name) for name in _unknown(found))], wraps=True)
 
 
 def _unknown(found: Found) -> Iterator[str]:
@@ -82,22 +86,23 @@ def _unanswered(experiment: str) -> tuple[str, ...]:
 def _losses(found: Found) -> SafeString:
     """First what is missed, then by experiment which baselines are level or better."""
     missed = [
-        (row.experiment, f"{row.policy} {row.what}".strip(), row.where, row.shown, _asked(row)[0], _by(row))
+        (row.experiment, f"{row.policy} {row.what}".strip(), row.where, _shown(row), _asked(row)[0], _by(row))
         for row in of.unmet(found.rows)
     ]
     shown = [format_html("<h3>{}</h3>", "Claims and goals that are missed")]
-    shown.append(parts.table(("experiment", "what", "", "reached", "asked", "from"), missed) if missed else _none())
+    head = ("experiment", "what", "", "reached", "asked", "from")
+    shown.append(parts.table(head, missed, wraps=True) if missed else _none())
     lost = of.level(found.rows)
     for experiment in dict.fromkeys(row.experiment for row in lost):
         lines = [
-            (row.policy, row.verdict, row.what, row.where, row.shown, _by(row))
+            (row.policy, row.verdict, row.what, row.where, _shown(row), _by(row))
             for row in lost
             if row.experiment == experiment
         ]
         every = _compared(found.rows, experiment)
         title = f"{experiment} {EXPERIMENTS[experiment].title}: {len(lines)} of {every} comparisons"
         shown.append(format_html("<h3>{}</h3>", title))
-        shown.append(parts.table(("policy", "is", "in", "where", "by", "from"), lines))
+        shown.append(parts.table(("policy", "is", "in", "where", "by", "from"), lines, wraps=True))
     return format_html_join("", "{}", ((one,) for one in (*shown, *(() if lost else (_none(),)))))
 
 
@@ -118,7 +123,7 @@ def _experiment(found: Found, name: str) -> SafeString:
     taken = found.taken.get(OF.get(name, ""))
     if taken is not None:
         shown.append(format_html("<p>{}</p>", f"Benchmark {OF[name]}: {taken.source}."))
-    goals = [(row.what, row.where, row.shown, *_asked(row)) for row in mine if row.kind is Kind.GOAL]
+    goals = [(row.what, row.where, _shown(row), *_asked(row)) for row in mine if row.kind is Kind.GOAL]
     shown += [parts.table(("figure", "of", "reached", "goal", "met"), goals)] if goals else []
     shown += [_bars(title, some) for title, some in _charts(mine)]
     shown += [_curves(mine, where) for where in dict.fromkeys(_set(row) for row in mine if row.kind is Kind.CURVE)]
@@ -139,7 +144,7 @@ def _charts(mine: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 
 def _bars(title: str, some: Sequence[Row]) -> SafeString:
     bars = [(row.policy, row.low, row.value, row.high) for row in some]
-    return format_html("<h3>{}</h3>{}", f"{title}, by {_by(some[0])}", parts.bars(bars, some[0].unit))
+    return format_html("<h3>{}</h3>{}", f"{title}, {_by(some[0])}", parts.bars(bars, some[0].unit))
 
 
 def _curves(mine: Sequence[Row], which: str) -> SafeString:
@@ -157,13 +162,15 @@ def _curves(mine: Sequence[Row], which: str) -> SafeString:
 def _steps(mine: Sequence[Row]) -> SafeString:
     some = [row for row in mine if row.kind is Kind.STEP and row.what != MAKESPAN]
     columns = list(dict.fromkeys((row.where, row.what) for row in some))
-    cells = {(row.policy, row.where, row.what): row.shown for row in some}
+    cells = {(row.policy, row.where, row.what): _shown(row) for row in some}
     lines = [
         (policy, *(cells.get((policy, *column), "-") for column in columns))
         for policy in dict.fromkeys(row.policy for row in some)
     ]
     head = ("with", *(f"{what}, {where}" for where, what in columns))
-    return format_html("<h3>{}</h3>{}", "What ours consists of, one after the other", parts.table(head, lines))
+    return format_html(
+        "<h3>{}</h3>{}", "What ours consists of, one after the other", parts.table(head, lines, wraps=True)
+    )
 
 
 def _set(row: Row) -> str:
@@ -172,11 +179,23 @@ def _set(row: Row) -> str:
 
 def _asked(row: Row) -> tuple[str, str]:
     """What is to be reached, and whether it is."""
-    return f"{'<=' if row.is_most else '>='} {row.goal:g} {row.unit}".strip(), YES[row.met]
+    return _tied(f"{'<=' if row.is_most else '>='} {row.goal:g} {row.unit}".strip()), YES[row.met]
+
+
+def _shown(row: Row) -> str:
+    """The value, which a line may end after, and its interval."""
+    return _tied(row.shown).replace(f"{TIE}[", " [")
+
+
+def _tied(text: str) -> str:
+    return text.replace(" ", TIE)
 
 
 def _by(row: Row) -> str:
-    """Where the row is from: what was played for this page stands at its top."""
+    """Where the row is from. What was played for this page stands at its top, and beside an experiment, of which code
+    and how old is what is stored.
+    """
     if row.source.startswith(PLAYED):
         return f"{row.seeds} seed{'s' * (row.seeds > 1)}"
-    return row.source
+    stored, _, changed = row.source.partition("; older: ")
+    return stored.partition(":")[0] + (f", older{TIE}code" if changed else "")

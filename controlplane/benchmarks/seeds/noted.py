@@ -91,7 +91,7 @@ def _nearchus(result: Result, figures: Mapping[str, Figure]) -> Iterator[Row]:
                     policy, (mean, low, high) = match[1], (float(match[n]) for n in (2, 3, 4))
                     yield _against("E6", f"{what}, % that ours saves", ours, policy, mean, low, high, "%")
         elif ", best " in rest and not head.endswith("every second row"):
-            for match in SINGLE.finditer(rest.rpartition("): ")[2] if "ASSUMED" in rest else rest):
+            for match in SINGLE.finditer(rest.rpartition("): ")[2]):
                 gain = float(match[2])
                 model, where = match[1].removeprefix("; "), head.partition(" (")[0].partition(", ASSUMED")[0]
                 yield _against(
