@@ -50,6 +50,7 @@ class Backfill:
         self.reservations = session.constraints.reservations
         self._tries = 0
         self._waits: NDArray[np.float64] | None = None
+        self._by_slot: NDArray[np.float64] | None = None  # of the ledger, which stays as it is in a round
         self._known: tuple[object, Ends] | None = None  # the plan's last decision then, and what followed
         if session.snapshot.scope is not None:
             self._take_over(session.snapshot.scope.starts)
@@ -93,7 +94,9 @@ class Backfill:
         log = self.plan.log
         last = log[-1] if log else None  # below it nothing changes that is held, so it stands for all entries
         if self._known is None or self._known[0] is not last:
-            self._known = last, Ends(self.session)
+            if self._by_slot is None:
+                self._by_slot = self.session.memo.ends.of(self.plan.ledger, self.plan.snapshot.at, self.session.times)
+            self._known = last, Ends(self.session, self._by_slot)
         return self._known[1]
 
     def _window(self, workload: Workload) -> float:

@@ -4,6 +4,7 @@ import numpy as np
 
 from scheduler.model.decision import EvictReason
 from scheduler.model.mention import mention
+from scheduler.model.snapshot import Ints
 from scheduler.model.workload import Workload, least
 from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.quota.tree import gpus_counted
@@ -17,14 +18,10 @@ def reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> boo
     pools = [f.pool for f in session.flavors.of(claimant) if f is not None]
     pools = [pool for pool in pools if need <= usage.owed(team, pool)]
     chosen = [np.zeros(0, dtype=np.int64)]
-    for pool in pools if may_evict else ():
-        number = usage.tree.pools.index(pool)
-        for other in usage.borrowers(pool):
-            spare = usage.spare(team, other, pool, need)
-            theirs = evictable.of_team(other)
-            if spare and theirs.size:
-                chosen.append(theirs[(evictable.pool[theirs] == number) & (evictable.milli[theirs] <= spare)])
-    if len(chosen) == 1 and not (pools and evictable.elastic):
+    if may_evict:
+        chosen += [_of_pool(session, claimant, pool) for pool in pools]
+    numbers = np.concatenate(chosen)
+    if not numbers.size and not (pools and evictable.elastic):
         return False
 
     def may_take(victim: Workload) -> bool:
@@ -42,4 +39,16 @@ def reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> boo
     borrowers = {other for pool in pools for other in usage.borrowers(pool)}  # no other has anything to spare
     may_ask = borrowers.__contains__
     conditions = Conditions(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_ask, may_evict)
-    return make_room(search(session, claimant, np.concatenate(chosen), conditions))
+    return make_room(search(session, claimant, numbers, conditions))
+
+
+def _of_pool(session: Session, claimant: Workload, pool: str) -> Ints:
+    """Candidates of a pool that hold no more than their team, which borrows, has to spare for the claimant."""
+    evictable, usage = session.evictable, session.plan.usage
+    may_give = np.full(len(evictable.team_number) + 1, -1, dtype=np.int64)  # the last: of teams that run nothing
+    names, spares = usage.spares(claimant.team, pool, claimant.need_milli(least(claimant)))
+    may_give[[evictable.team_number.get(other, -1) for other in names]] = spares
+    may_give[-1] = -1
+    there = evictable.of_pool(pool)
+    chosen: Ints = there[evictable.milli[there] <= may_give[evictable.team[there]]]
+    return chosen

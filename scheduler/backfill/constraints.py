@@ -18,6 +18,7 @@ from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Inventory
 from scheduler.model.workload import Workload, least
 from scheduler.quota.tree import ENDLESS
 from scheduler.state.free import Free, free_of
+from scheduler.state.passes import lower
 from scheduler.state.plan import Plan
 
 BINDS = "-"  # in `signature`
@@ -29,14 +30,17 @@ class BackfillConstraints:
     def __init__(self, plan: Plan, flavors: Flavors, settings: Settings) -> None:
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self._plan, self._flavors, self._settings = plan, flavors, settings
-        # What is free beside them, by the state and the heads that bind, until the plan changes.
-        self._free: dict[tuple[int, tuple[str, ...]], Free] = {}
+        # What is free beside them, by the state and the heads that bind, and up to which of `touched` that holds.
+        self._free: dict[tuple[int, tuple[str, ...]], tuple[Free, int]] = {}
+        self._touched: list[int] = []  # nodes where the plan changed something, in order
         self._may_delay: tuple[str, frozenset[str]] = ("", frozenset())  # whose turn it is, and those heads
         plan.followers.append(self)
 
     def changed(self, old: Workload, new: Workload) -> None:
         """A workload is now like this instead of like that (scheduler.state.plan.Follower)."""
-        self._free.clear()
+        index = self._plan.inventory.index
+        nodes = {worker.node for workload in (old, new) for worker in workload.placement}
+        self._touched += [index[name] for name in nodes if name in index]
         for kept in self.reservations:
             kept.count(old, -1)
             kept.count(new)
@@ -89,8 +93,16 @@ class BackfillConstraints:
         if known is None:
             for kept in bound:
                 free = _least(inventory, free, kept.free(inventory))
-            known = self._free[key] = free
-        return known
+        else:
+            now, free = free, known[0]
+            theirs = [kept.free(inventory) for kept in bound]
+            for node in {*self._touched[known[1] :]}:
+                for one, other in zip((now, *[free] * len(theirs)), theirs, strict=False):
+                    lower(
+                        node, inventory, (free.gpu, free.node, free.idle), (one.gpu, one.node), (other.gpu, other.node)
+                    )
+        self._free[key] = free, len(self._touched)
+        return free
 
     def room_beside_all(self, when: int) -> Free:
         """What is free in one state less what any reservation keeps, whatever it binds."""

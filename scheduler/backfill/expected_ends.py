@@ -1,26 +1,39 @@
 """What would be free as running work ends: for the planned start of the head of the queue."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.backfill.lending import lenders, what_is_lent, what_stays
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Ints, states_counted
 from scheduler.model.workload import Kind, Workload, least, lent
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import SEQ, Floats
+from scheduler.state.passes import give_by
 from scheduler.state.session import Session
+
+Row = tuple[int, int, int]
+
+
+class Changed(NamedTuple):
+    """Workers that the plan has changed. until: [rows] s; rows: [rows, 3] device or node, thousandths, MiB."""
+
+    until: Floats
+    rows: Ints
 
 
 class Ends:
-    """When each workload on a plan is expected to end: by the ledger's columns where it is still as it was."""
+    """When each workload on a plan is expected to end: by the ledger's columns where it is still as it was.
 
-    def __init__(self, session: Session) -> None:
+    known: by slot, what `ExpectedEnds.of` says of the ledger; it is left as it is.
+    """
+
+    def __init__(self, session: Session, known: Floats) -> None:
         self.plan = plan = session.plan
         self._times, self._constraints = session.times, session.constraints
         at, ledger = plan.snapshot.at, plan.ledger
-        self._ends = session.memo.ends.of(ledger, at, session.times)
+        self._ends = known.copy()
         changed = plan.changed()
         self._ends[[ledger.slot[uid] for uid in changed if uid in ledger.slot]] = np.inf
         now = (plan.workload(uid) for uid in changed)
@@ -33,37 +46,33 @@ class Ends:
             if gang.id not in others:
                 self._lent_from[ledger.slot[gang.id]] = lent(gang)[0]
         # A claimant may fit as things stand, and only quota be in the way: then the first time is now.
-        known = self._ends[np.isfinite(self._ends)]
-        self.times: list[float] = np.unique([at, *(end for end, _ in self._changed), *known]).tolist()
-        self._build_rows()
+        finite = self._ends[np.isfinite(self._ends)]
+        self.times: list[float] = np.unique([at, *(end for end, _ in self._changed), *finite]).tolist()
+        self._devices, self._hosts = self._rows_of_changed()
 
     def _planned(self, workload: Workload) -> tuple[float, float]:
         return self._times.planned_end(workload, self.plan.snapshot.at)
 
-    def _build_rows(self) -> None:
-        """Rows of what each worker holds: the ledger's, and anew for what the plan has changed."""
-        inventory, ledger = self.plan.inventory, self.plan.ledger
-        devices: list[tuple[float, int, int, int]] = []
-        hosts: list[tuple[float, int, int, int]] = []
-        offset = inventory.offset
+    def _rows_of_changed(self) -> tuple[Changed, Changed]:
+        """Rows of what the plan has changed: when each is free, and the device or node, thousandths, MiB."""
+        inventory = self.plan.inventory
+        found: tuple[list[tuple[float, Row]], list[tuple[float, Row]]] = [], []
         for end, workload in self._changed:
             ranks = lent(workload)
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
-                if node is not None and FUTURE_IDLE in states_counted(workload, worker):
-                    until = self.plan.snapshot.at if worker.rank in ranks else end
-                    milli, memory = workload.on_device(worker)
-                    hosts.append((until, node, *workload.on_node(worker)))
-                    first, after = int(offset[node]), int(offset[node + 1])
-                    devices += [(until, first + i, milli, memory) for i in worker.gpus if first + i < after]
-        self._devices = np.concatenate([self._timed(ledger.rows.devices), np.array(devices).reshape(-1, 4)])
-        self._hosts = np.concatenate([self._timed(ledger.rows.hosts), np.array(hosts).reshape(-1, 4)])
-
-    def _timed(self, rows: Ints) -> Floats:
-        """Rows of the ledger with when they are free in the place of the slot, without rank; only those with one."""
-        slots = rows[:, 0]
-        times = np.where(rows[:, -1] >= self._lent_from[slots], self.plan.snapshot.at, self._ends[slots])
-        return np.column_stack([times, rows[:, 1:4]])[np.isfinite(times)]
+                if node is None or FUTURE_IDLE not in states_counted(workload, worker):
+                    continue
+                until = self.plan.snapshot.at if worker.rank in ranks else end
+                milli, memory = workload.on_device(worker)
+                found[1].append((until, (node, *workload.on_node(worker))))
+                first, after = int(inventory.offset[node]), int(inventory.offset[node + 1])
+                found[0].extend((until, (first + i, milli, memory)) for i in worker.gpus if first + i < after)
+        devices, hosts = (
+            Changed(np.array([until for until, _ in some]), np.array([row for _, row in some], np.int64).reshape(-1, 3))
+            for some in found
+        )
+        return devices, hosts
 
     def by(self, time: float) -> list[Workload]:
         """Those expected to have ended by then."""
@@ -85,10 +94,15 @@ class Ends:
         plan, inventory = self.plan, self.plan.inventory
         gpu = inventory.gpu_capacity - plan.columns.gpu[FUTURE_IDLE]
         node = inventory.node_capacity - plan.columns.node[FUTURE_IDLE]
-        rows, hosts = self._devices[self._devices[:, 0] <= time], self._hosts[self._hosts[:, 0] <= time]
-        for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
-            gpu[kind] += _sums(rows, column, gpu.shape[1])
-            node[kind] += _sums(hosts, column, node.shape[1])
+        ledger, at = plan.ledger, plan.snapshot.at
+        for rows, changed, into in (
+            (ledger.rows.devices, self._devices, gpu),
+            (ledger.rows.hosts, self._hosts, node),
+        ):
+            give_by(rows, self._ends, self._lent_from, at, time, into)
+            theirs = changed.rows[changed.until <= time]
+            for kind in (COMPUTE, MEMORY):
+                np.add.at(into[kind], theirs[:, 0], theirs[:, 1 + kind])
         for kept in self._constraints.reservations:
             free = kept.free(inventory)
             gpu, node = np.minimum(gpu, free.gpu), np.minimum(node, free.node)
@@ -131,7 +145,3 @@ class Ends:
             if workload is not None:
                 yield end, workload
         yield from rest
-
-
-def _sums(rows: NDArray[np.float64], column: int, count: int) -> NDArray[np.int64]:
-    return np.bincount(rows[:, 1].astype(np.int64), rows[:, column], count).astype(np.int64)

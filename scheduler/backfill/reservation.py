@@ -17,6 +17,7 @@ from scheduler.model.workload import Phase, Workload
 from scheduler.predict.run_times import RunTimes, expected_end
 from scheduler.quota.tree import Usage
 from scheduler.state.free import Free, free_of
+from scheduler.state.passes import refresh_later
 from scheduler.state.plan import Plan
 
 
@@ -38,8 +39,9 @@ class Reservation:
         self._gone = {w.id for w in ended}
         self._holding = plan.ledger.holding  # those that held something when it was made, and these as well
         self._also = {uid for uid in plan.moved if plan.workload(uid).placement}
-        self._free: Free | None = None
-        self._missing: int | None = None
+        self._free: Free | None = None  # follows the columns at the next look, node by node
+        self._touched: set[int] = set()  # nodes where it does not yet
+        self._missing = 0
         self._columns: Columns = plan.columns.copy()  # FUTURE_IDLE only is kept up to date
         self.usage: Usage = plan.usage.copy()
         self.usage.count_all(ended, -1)
@@ -83,24 +85,27 @@ class Reservation:
             self._add(what_stays(workload), sign)
 
     def free(self, inventory: Inventory) -> Free:
-        """What will be free for good once the claimant has started."""
+        """What will be free for good once the claimant has started; the same columns, changed, after a change."""
         if self._free is None:
-            self._free = self._free_now(inventory)
+            gpu = inventory.gpu_capacity - self._columns.gpu[FUTURE_IDLE]
+            free = free_of(inventory, gpu, inventory.node_capacity - self._columns.node[FUTURE_IDLE])
+            self._free, self._touched = free, set()
+            self._missing = -int(np.minimum(free.gpu, 0).sum() + np.minimum(free.node, 0).sum())
+        while self._touched:
+            free = self._free
+            self._missing += refresh_later(
+                self._touched.pop(), inventory, self._columns, (free.gpu, free.node, free.idle)
+            )
         return self._free
 
     def missing(self, inventory: Inventory) -> int:
         """How much of what it needs others hold, thousandths and MiB together."""
-        free = self.free(inventory)
-        if self._missing is None:
-            self._missing = -int(np.minimum(free.gpu, 0).sum() + np.minimum(free.node, 0).sum())
+        self.free(inventory)
         return self._missing
 
-    def _free_now(self, inventory: Inventory) -> Free:
-        gpu = inventory.gpu_capacity - self._columns.gpu[FUTURE_IDLE]
-        return free_of(inventory, gpu, inventory.node_capacity - self._columns.node[FUTURE_IDLE])
-
     def _add(self, workload: Workload, sign: int = 1) -> None:
-        self._free, self._missing = None, None
+        index = self._snapshot.inventory.index
+        self._touched.update(index[worker.node] for worker in workload.placement if worker.node in index)
         self._add_columns(workload, sign)
         self.usage.count(workload, sign)
 

@@ -47,11 +47,12 @@ class Refusals:
         """What it is told because one of its class was refused before it; None if none was."""
         if self.stands_alone(workload):
             return None
-        keys = [equivalence]
-        if equivalence in self._kept_out:
-            # Some reservations were made after the refusal: they can only keep out more.
-            signature = self._session.constraints.signature(workload)
-            keys += [equivalence + signature[:count] for count in range(1, len(signature) + 1)]
+        if equivalence not in self._kept_out:
+            first = self._first.get(equivalence)
+            return None if first is None or workload.priority > first.priority else first.told
+        # Some reservations were made after the refusal: they can only keep out more.
+        signature = self._session.constraints.signature(workload)
+        keys = [equivalence + signature[:count] for count in range(len(signature) + 1)]
         # Ageing may put a lower base priority first; a higher one may still preempt. Of several the last one counts.
         found = (self._first[key] for key in keys if key in self._first)
         last = max((first for first in found if workload.priority <= first.priority), default=None)

@@ -36,6 +36,9 @@ PERMANENT = frozenset(
     }
 )
 
+# Of several, the first of these is told.
+ORDER = {reason: number for number, reason in enumerate(Reason)}
+
 # More quota, or less of it allocated to other workloads, would let it start.
 OF_QUOTA = frozenset(
     {
@@ -100,13 +103,14 @@ def awaiting(plan: Plan, workload: Workload) -> Refusal:
 
 def permanent(session: Session, workload: Workload) -> Refusal | None:
     """Why the workload could not start even in an empty cluster, or None."""
-    plan = session.plan
+    plan, known = session.plan, session.memo.possible
+    tree = plan.usage.tree
+    if known.holds(workload, plan.inventory, tree):
+        return None
     impossible = role_reasons.never_whole if workload.roles else never
-    empty = session.memo.empty
-    if (wrong := _misconfigured(plan, workload)) or (wrong := impossible(plan.inventory, empty, workload)):
+    if (wrong := _misconfigured(plan, workload)) or (wrong := impossible(plan.inventory, session.memo.empty, workload)):
         return wrong
     need = workload.need_milli(least(workload))
-    tree = plan.usage.tree
     most = {f.pool: tree.ceiling(workload.team, f.pool) for f in session.flavors.of(workload) if f is not None}
     if most and max(most.values()) < need:
         pool = max(most, key=lambda name: (most[name], name))
@@ -115,6 +119,7 @@ def permanent(session: Session, workload: Workload) -> Refusal | None:
             f"Needs {gpus_counted(need)}; team {workload.team} may use at most {gpus_text(most[pool])} in {pool}.",
             (("needs_milli", need), ("most_milli", most[pool]), ("pool", pool)),
         )
+    known.note(workload, plan.inventory, tree)
     return None
 
 
@@ -199,10 +204,7 @@ def _limits(session: Session, workload: Workload) -> list[tuple[Flavor | None, L
 
 def _beyond_quota(workload: Workload, limits: list[tuple[Flavor | None, Limit | None]]) -> Refusal:
     found = [limit for _, limit in limits if limit is not None]
-    order = list(Reason)
-    return _over(
-        workload, workload.need_milli(least(workload)), min(found, key=lambda limit: order.index(limit.reason))
-    )
+    return _over(workload, workload.need_milli(least(workload)), min(found, key=lambda limit: ORDER[limit.reason]))
 
 
 def no_places(session: Session, workload: Workload, options: list[Flavor | None]) -> Refusal:

@@ -110,12 +110,9 @@ class Flavors:
 
         What is borrowed may be reclaimed, so no score of a place outweighs that.
         """
-        ask = workload.ask
         if not workload.uses_gpus:
             return [[None]]
-        known = self._fitting.get(workload.id)
-        if known is None or known[0] is not ask or known[1] is not workload.roles:
-            self._fitting[workload.id] = known = ask, workload.roles, fitting(self._inventory, workload)
+        known = self._known(workload)
         if len(known[2]) < 2:
             return [[*known[2]]] if known[2] else []
         need = workload.need_milli(least(workload))
@@ -125,6 +122,16 @@ class Flavors:
             self._ranked[workload.id] = ranked
         own, borrowed = ([flavor for borrows, flavor in ranked[2] if borrows is which] for which in (False, True))
         return [[*tier] for tier in (own, borrowed) if tier]
+
+    def pools(self, workload: Workload) -> list[str]:
+        """The pools of these flavors, in no order; none for work without GPUs."""
+        return [flavor.pool for flavor in self._known(workload)[2]] if workload.uses_gpus else []
+
+    def _known(self, workload: Workload) -> tuple[ResourceRequest, tuple[Role, ...], list[Flavor]]:
+        known = self._fitting.get(workload.id)
+        if known is None or known[0] is not workload.ask or known[1] is not workload.roles:
+            known = self._fitting[workload.id] = workload.ask, workload.roles, fitting(self._inventory, workload)
+        return known
 
     def _best_first(self, workload: Workload, found: list[Flavor], need: int) -> list[tuple[bool, Flavor]]:
         """Each with whether it would borrow there."""

@@ -160,7 +160,7 @@ def waits_for(plan: Plan, workload: Workload, places: Places, victims: Iterable[
         asks, node = [workload.ask_of(p.rank) for p in places if p.node == name], index[name]
         cores, memory = sum(ask.cpu_milli for ask in asks), sum(ask.memory for ask in asks)
         is_tight = bool(now.node[COMPUTE, node] < cores or now.node[MEMORY, node] < memory)
-        for uid, leaver in plan.leaving.items():
+        for uid, leaver in plan.leaving_on(name).items():
             hold = [a for a in leaver.placement if a.leaving and a.node == name]
             if hold and (is_tight or any(devices.intersection(a.gpus) for a in hold)):
                 out.add(uid)
@@ -248,8 +248,7 @@ def _while_still(leaving: list[tuple[Workload, int]], waiting: list[tuple[Worklo
 
 
 def _leaving_milli(plan: Plan, workload: Workload, pool: str) -> int:
-    where = plan.usage.pool_of
-    return sum(workload.milli_of(a) for a in workload.placement if a.leaving and where.get(a.node) == pool)
+    return plan.leaving_milli(workload).get(pool, 0)
 
 
 def _reserved_milli(plan: Plan, workload: Workload, pool: str) -> int:

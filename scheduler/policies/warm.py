@@ -44,4 +44,6 @@ def _workloads() -> list[Workload]:
         for i, (ask, size) in enumerate(zip(asks, (1, 1, 1, 2), strict=True))
     ]
     near = Workload("x", "x", "a", Kind.TRAINING, WHOLE, Gang(2, 2, 2), Topology(Level.NVLINK, None), seq=20)
-    return [*runs, *waits, near]
+    # Two that start beside the planned start of the ones before.
+    beside = [Workload(f"y{i}", f"y{i}", "a", Kind.TRAINING, NONE, seq=21 + i) for i in range(2)]
+    return [*runs, *waits, near, *beside]

@@ -14,6 +14,7 @@ from scheduler.fit.capacity import per_node
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Bools, Ints
 from scheduler.model.workload import Workload, staying
+from scheduler.quota.tree import ENDLESS
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import (
     MAY_LEAVE,
@@ -31,7 +32,7 @@ from scheduler.state.ledger import (
     WORKERS,
     Ledger,
 )
-from scheduler.state.passes import cheapest, give
+from scheduler.state.passes import cheapest, without
 from scheduler.state.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -61,7 +62,10 @@ class Evictable:
         self._usage, self._pools = plan.usage, plan.usage.tree.pools
         self._held_by_pool: dict[str, tuple[Workload, dict[str, int]]] = {}
         self._of_team: dict[str, Ints] = {}
+        self._of_pool: dict[str, Ints] = {}
         self._since: dict[tuple[str, float], Ints] = {}
+        self._least: dict[tuple[str, float], Ints] = {}
+        self._below: dict[tuple[str, int], dict[str, int]] = {}  # by team and priority
         self._stays_at = plan, -1  # a plan after so many swaps, and the workloads that it has not moved
         self._stays: Bools = np.zeros(0, dtype=np.bool_)
         self._moved: set[str] = set()  # by that plan then
@@ -132,12 +136,43 @@ class Evictable:
             known = self._of_team[team] = np.flatnonzero(self.team == self.team_number.get(team, -1))
         return known
 
+    def below(self, team: str, priority: int, pool: str) -> int:
+        """The most milli-GPU of a pool that a team's candidates of lower priority hold: one of several counts whole."""
+        known = self._below.get((team, priority))
+        if known is None:
+            lower = self.of_team(team)
+            lower = lower[self.priority[lower] < priority]
+            where, milli = self.pool[lower], self.milli[lower]
+            anywhere = int(milli[where == SEVERAL].sum())
+            sums = {name: anywhere + int(milli[where == number].sum()) for number, name in enumerate(self._pools)}
+            known = self._below[team, priority] = sums
+        return known.get(pool, 0)
+
+    def of_pool(self, pool: str) -> Ints:
+        """Candidates that run in this pool alone, the cheapest first."""
+        known = self._of_pool.get(pool)
+        if known is None:
+            known = self._of_pool[pool] = np.flatnonzero(self.pool == self._pools.index(pool))
+        return known
+
     def since(self, pool: str, latest: float) -> Ints:
         """Candidates that have run in this pool alone since then or longer, the cheapest first."""
         known = self._since.get((pool, latest))
         if known is None:
             is_here = self.pool == self._pools.index(pool)
             known = self._since[pool, latest] = np.flatnonzero(is_here & (self.started <= latest))
+        return known
+
+    def least_of_teams(self, pool: str, latest: float) -> Ints:
+        """The least that one of each team's candidates `since` then holds, milli-GPU; ENDLESS for none. Shape [teams].
+
+        In the order of `team_number`, and one more for teams that run nothing.
+        """
+        known = self._least.get((pool, latest))
+        if known is None:
+            old = self.since(pool, latest)
+            known = self._least[pool, latest] = np.full(len(self.team_number) + 1, ENDLESS, dtype=np.int64)
+            np.minimum.at(known, self.team[old], self.milli[old])
         return known
 
     def held_by_team(self, numbers: Ints, pool: str) -> list[tuple[str, int]]:
@@ -183,11 +218,8 @@ class Evictable:
         inventory, later = plan.inventory, plan.free[FUTURE_IDLE]
         gone = np.zeros(len(self._slots), dtype=np.bool_)
         gone[numbers] = True
-        gpu, host = later.gpu.copy(), later.node.copy()
-        for rows, into in ((self._devices, gpu), (self._hosts, host)):
-            give(self._kept(plan, rows, gone), gone, into)
-        gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
-        return free_of(inventory, gpu, host)
+        rows = self._kept(plan, self._devices, gone), self._kept(plan, self._hosts, gone)
+        return Free(*without(inventory, rows, gone, (later.gpu, later.node)))
 
     def free_with(self, plan: Plan, gangs: Sequence[Workload]) -> Free:
         """The most that could be free, later, if these elastic gangs kept nothing but their first worker."""

@@ -94,6 +94,7 @@ class Above(NamedTuple):
     part: Ints  # what they are entitled to
     over: Ints  # what they hold beyond their nominal quota
     below: list[int]  # the rows of teams that are a part of another
+    numbers: Ints  # of these teams in the ledger, -1 for one that runs nothing
 
 
 class Entitlement:
@@ -142,7 +143,8 @@ class Entitlement:
             ]
             held, part, over = np.array(columns, dtype=np.int64).reshape(-1, 3).T
             below = [row for row, name in enumerate(names) if name not in tree.roots]
-            known = self._above[pool] = usage.state, Above(names, held, part, over, below)
+            numbers = np.array([self._plan.ledger.team_number.get(name, -1) for name in names], dtype=np.int64)
+            known = self._above[pool] = usage.state, Above(names, held, part, over, below, numbers)
         return known[1]
 
     def spares(self, team: str, pool: str, need: int) -> Ints:

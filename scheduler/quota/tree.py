@@ -92,6 +92,9 @@ class Tree:
                 shared = owned - sum(node.owned - node.shared + node.kept_from_lending for node in below)
                 kept = 0 if quota is None or quota.lending is None else max(0, shared - quota.lending)
                 self.quota_nodes[name, pool] = QuotaNode(quota, owned, shared, kept, owned - theirs)
+        self.nominal = {key: node.nominal for key, node in self.quota_nodes.items()}
+        self.of_pool = {pool: [(name, pool) for name in self.paths if name != CLUSTER] for pool in self.pools}
+        self.parents = [name for name in self.children if name != CLUSTER]
         self._ways: dict[tuple[str, str], tuple[tuple[tuple[str, str], QuotaNode], ...]] = {}  # from the cluster down
         self._ceilings: dict[tuple[str, str], int] = {}
 
@@ -103,21 +106,17 @@ class Tree:
         """How much more the team may hold, borrowing included; 0 when it is over."""
         way = self._ways.get((team, pool)) or self._way(team, pool)
         key, node = way[0]
-        free = max(0, node.shared - stored.get(key, 0))
+        free = node.shared - stored.get(key, 0)
+        free = free if free > 0 else 0  # not `max`: this is asked ten thousand times in a round
         for key, node in way[1:]:
-            used = stored.get(key, 0)
+            used, kept = stored.get(key, 0), node.kept_from_lending
             if node.quota is not None and node.quota.borrowing is not None:
-                free = min(
-                    free,
-                    max(
-                        0,
-                        node.shared
-                        - node.kept_from_lending
-                        - max(0, used - node.kept_from_lending)
-                        + node.quota.borrowing,
-                    ),
-                )
-            free += max(0, node.kept_from_lending - used)
+                over = used - kept if used > kept else 0
+                most = node.shared - kept - over + node.quota.borrowing
+                if most < free:
+                    free = most if most > 0 else 0
+            if kept > used:
+                free += kept - used
         return free
 
     def _way(self, team: str, pool: str) -> tuple[tuple[tuple[str, str], QuotaNode], ...]:
@@ -296,10 +295,11 @@ class Usage:
         """
         known = self._borrowers.get(pool)
         if known is None or known[0] != self.state:
-            total, quota_nodes = self.total[FUTURE_IDLE], self.tree.quota_nodes
-            over = [(quota_nodes[t, pool].nominal - total[t, pool], t) for t in self.tree.paths if t != CLUSTER]
-            over += [(-self.from_children(t, pool), t) for t in self.tree.children if t != CLUSTER]
-            known = (self.state, list(dict.fromkeys(team for less, team in sorted(over) if less < 0)))
+            total, nominal = self.total[FUTURE_IDLE], self.tree.nominal
+            less = [(nominal[key] - total[key], key[0]) for key in self.tree.of_pool[pool]]
+            over = [one for one in less if one[0] < 0]
+            over += [(-more, t) for t in self.tree.parents if (more := self.from_children(t, pool)) > 0]
+            known = (self.state, list(dict.fromkeys(team for _, team in sorted(over))))
             self._borrowers[pool] = known
         return known[1]
 
@@ -329,6 +329,23 @@ class Usage:
             if n not in mine and quota_nodes[n, pool].quota
         ]
         return max(0, min(over, default=total[other, pool]))
+
+    def spares(self, team: str, pool: str, need: int) -> tuple[list[str], list[int]]:
+        """The teams that borrow in the pool and have something to spare for this one, and how much: see `spare`."""
+        total, nominal, roots = self.total[FUTURE_IDLE], self.tree.nominal, self.tree.roots
+        is_root, is_over = team in roots, total[team, pool] + need > nominal[team, pool]
+        if is_root and (is_over or self.tree.quota_nodes[team, pool].quota is None):
+            return [], []
+        names, spares = list[str](), list[int]()
+        for other in self.borrowers(pool):
+            if not is_root or other not in roots or other == team:
+                milli = self.spare(team, other, pool, need)
+            else:  # each is below its quota as a whole
+                milli = total[other, pool] - nominal[other, pool]
+            if milli > 0:
+                names.append(other)
+                spares.append(milli)
+        return names, spares
 
     def limit(self, workload: Workload, pool: str, milli: int) -> Limit | None:
         """Which number forbids the workload `milli` more in the pool, now that nothing else does; None if none."""

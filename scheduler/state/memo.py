@@ -7,6 +7,7 @@ Each field belongs to one module, which alone reads and writes it.
 from dataclasses import dataclass, field
 
 from scheduler.fit.capacity import EmptyCluster
+from scheduler.fit.possible import Possible
 from scheduler.model.history import History
 from scheduler.model.settings import Settings
 from scheduler.placement.chooser import Choosers
@@ -23,6 +24,7 @@ class Memo:
     ledgers: Ledgers = field(default_factory=Ledgers)  # state/ledger.py: what each holds, and what waits
     choosers: Choosers = field(default_factory=Choosers)  # placement/chooser.py: what places were scored with
     empty: EmptyCluster = field(default_factory=EmptyCluster)  # fit/capacity.py: what the empty cluster takes
+    possible: Possible = field(default_factory=Possible)  # fit/possible.py: what could start in an empty cluster
     ends: ExpectedEnds = field(default_factory=ExpectedEnds)  # state/known_ends.py: when running work will end
     left: TimesLeft = field(default_factory=TimesLeft)  # state/pending.py: for how long waiting work would run
     # actions/backfill.py: when a head's room was last found to be free, by head and pool: where to look first.
@@ -42,4 +44,5 @@ class Memo:
 
     def fork(self) -> "Memo":
         """One for other worlds beside this one: what is learnt of places, times and nodes is shared, no ledger is."""
-        return Memo(Ledgers(self.ledgers), self.choosers, self.empty, ExpectedEnds(), TimesLeft(), {}, self._times)
+        known = self.choosers, self.empty, self.possible
+        return Memo(Ledgers(self.ledgers), *known, ExpectedEnds(), TimesLeft(), {}, self._times)

@@ -81,14 +81,22 @@ def shares_on(inventory: Inventory, gpu: Ints, share: Share) -> Ints:
     return most
 
 
-def give(rows: Ints, chosen: Bools, into: Ints) -> None:
-    """Add what the chosen hold, in place. chosen: by owner; into: [2, N] or [2, G]."""
+def give_by(rows: Ints, ends: Floats, lent_from: Ints, at: float, time: float, into: Ints) -> None:
+    """Add what is free by then, in place: what its owner's end frees, and now (`at`) what it holds from a rank on.
+
+    ends, lent_from: by owner, s and ranks; rows: as above, the rank last; into: [2, N] or [2, G].
+    """
     if _loops is not None:
-        _loops.give(rows, chosen, into)
+        _loops.give_by(rows, ends, lent_from, at, time, into)
         return
-    theirs = rows[chosen[rows[:, 0]]]
+    owners = rows[:, 0]
+    until = np.where(rows[:, -1] >= lent_from[owners], at, ends[owners])
+    _give(rows[until <= time], into)
+
+
+def _give(rows: Ints, into: Ints) -> None:
     for kind in (COMPUTE, MEMORY):
-        into[kind] += np.bincount(theirs[:, 1], theirs[:, 2 + kind], into.shape[1]).astype(np.int64)
+        into[kind] += np.bincount(rows[:, 1], rows[:, 2 + kind], into.shape[1]).astype(np.int64)
 
 
 def cheapest(rows: Ints, chosen: Bools, missing: Ints, costs: Floats) -> Floats:
@@ -123,6 +131,54 @@ def follow(fleet: Fleet, inventory: Inventory, gpu: Ints, node: Ints) -> None:
     changed = (devices != fleet.gpu).any(axis=1) | (hosts != fleet.host).any(axis=1)
     fleet.gpu[changed], fleet.host[changed] = devices[changed], hosts[changed]
     fleet.version[changed] += 1
+
+
+def without(
+    inventory: Inventory, rows: tuple[Ints, Ints], chosen: Bools, now: tuple[Ints, Ints]
+) -> tuple[Ints, Ints, Ints]:
+    """What would be free if the chosen had left: the gpu, node and idle of `Free`. rows: of devices, of nodes.
+
+    now: the gpu and node of what is free; a device that is lost stays so.
+    """
+    if _loops is not None:
+        found: tuple[Ints, Ints, Ints] = _loops.without(rows, chosen, now, inventory.gpu_capacity, inventory.offset)
+        return found
+    gpu, node = now[0].copy(), now[1].copy()
+    for held, into in zip(rows, (gpu, node), strict=True):
+        _give(held[chosen[held[:, 0]]], into)
+    gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
+    return gpu, node, idle_of(inventory, gpu)
+
+
+def refresh_later(at: int, inventory: Inventory, taken: Columns, free: tuple[Ints, Ints, Ints]) -> int:
+    """Bring what is free later on one node up to date, in place; how much more is missing there than before.
+
+    free: the gpu, node and idle of `Free`. Missing is what they are below 0, thousandths and MiB together.
+    """
+    if _loops is not None:
+        capacity = inventory.gpu_capacity, inventory.node_capacity
+        more: int = _loops.refresh_later(at, inventory.offset, capacity, (taken.gpu, taken.node), free)
+        return more
+    first, end = int(inventory.offset[at]), int(inventory.offset[at + 1])
+    gpu, node = free[0][:, first:end], free[1][:, at]
+    before = int(np.minimum(gpu, 0).sum() + np.minimum(node, 0).sum())
+    gpu[:] = inventory.gpu_capacity[:, first:end] - taken.gpu[FUTURE_IDLE, :, first:end]
+    node[:] = inventory.node_capacity[:, at] - taken.node[FUTURE_IDLE, :, at]
+    free[2][at] = np.count_nonzero(gpu[COMPUTE] == WHOLE)
+    return before - int(np.minimum(gpu, 0).sum() + np.minimum(node, 0).sum())
+
+
+def lower(
+    at: int, inventory: Inventory, into: tuple[Ints, Ints, Ints], one: tuple[Ints, Ints], other: tuple[Ints, Ints]
+) -> None:
+    """Have one node say the lesser of two, in place. into: the gpu, node, idle of `Free`; the others have no idle."""
+    if _loops is not None:
+        _loops.lower(at, inventory.offset, into, one, other)
+        return
+    first, end = int(inventory.offset[at]), int(inventory.offset[at + 1])
+    into[0][:, first:end] = np.minimum(one[0][:, first:end], other[0][:, first:end])
+    into[1][:, at] = np.minimum(one[1][:, at], other[1][:, at])
+    into[2][at] = np.count_nonzero(into[0][COMPUTE, first:end] == WHOLE)
 
 
 def refresh(

@@ -60,10 +60,12 @@ def shares_on(gpu: Ints, offset: Ints, milli: int, memory: int, separate: bool, 
 
 
 @compiled
-def give(rows: Ints, chosen: Bools, into: Ints) -> None:
-    """Add what the chosen hold."""
+def give_by(rows: Ints, ends: Floats, lent_from: Ints, at: float, time: float, into: Ints) -> None:
+    """Add what is free by then."""
     for row in range(rows.shape[0]):
-        if chosen[rows[row, 0]]:
+        slot = rows[row, 0]
+        until = at if rows[row, rows.shape[1] - 1] >= lent_from[slot] else ends[slot]
+        if until <= time:
             into[COMPUTE, rows[row, 1]] += rows[row, 2]
             into[MEMORY, rows[row, 1]] += rows[row, 3]
 
@@ -101,6 +103,61 @@ def follow(fleet: Ints, hosts: Ints, version: Ints, gpu: Ints, node: Ints, offse
                 is_other = True
         if is_other:
             version[at] += 1
+
+
+@compiled
+def without(
+    rows: tuple[Ints, Ints], chosen: Bools, now: tuple[Ints, Ints], capacity: Ints, offset: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """What would be free if the chosen had left: gpu, node, idle."""
+    gpu, node = now[0].copy(), now[1].copy()
+    for into, held in ((gpu, rows[0]), (node, rows[1])):
+        for row in range(held.shape[0]):
+            if chosen[held[row, 0]]:
+                into[COMPUTE, held[row, 1]] += held[row, 2]
+                into[MEMORY, held[row, 1]] += held[row, 3]
+    idle = np.zeros(node.shape[1], dtype=np.int64)
+    for at in range(node.shape[1]):
+        for device in range(offset[at], offset[at + 1]):
+            for kind in range(2):
+                if capacity[kind, device] <= 0:
+                    gpu[kind, device] = 0
+            idle[at] += gpu[COMPUTE, device] == WHOLE
+    return gpu, node, idle
+
+
+@compiled
+def refresh_later(
+    at: int, offset: Ints, capacity: tuple[Ints, Ints], taken: tuple[Ints, Ints], free: tuple[Ints, Ints, Ints]
+) -> int:
+    """Bring what is free later on one node up to date; by how much what is missing there, below 0, has grown."""
+    more, idle = 0, 0
+    for kind in range(2):
+        left = capacity[1][kind, at] - taken[1][FUTURE_IDLE, kind, at]
+        more += min(free[1][kind, at], 0) - min(left, 0)
+        free[1][kind, at] = left
+        for device in range(offset[at], offset[at + 1]):
+            left = capacity[0][kind, device] - taken[0][FUTURE_IDLE, kind, device]
+            more += min(free[0][kind, device], 0) - min(left, 0)
+            free[0][kind, device] = left
+            idle += kind == COMPUTE and left == WHOLE
+    free[2][at] = idle
+    return more
+
+
+@compiled
+def lower(
+    at: int, offset: Ints, into: tuple[Ints, Ints, Ints], one: tuple[Ints, Ints], other: tuple[Ints, Ints]
+) -> None:
+    """Have one node say the lesser of two."""
+    idle = 0
+    for kind in range(2):
+        into[1][kind, at] = min(one[1][kind, at], other[1][kind, at])
+        for device in range(offset[at], offset[at + 1]):
+            left = min(one[0][kind, device], other[0][kind, device])
+            into[0][kind, device] = left
+            idle += kind == COMPUTE and left == WHOLE
+    into[2][at] = idle
 
 
 @compiled

@@ -49,6 +49,9 @@ class Plan:
         # By node, the same again: what waits for a place there, and what has a worker there that is being stopped.
         self._wanted: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
         self._left: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
+        self._leaves: dict[
+            str, tuple[Workload, dict[str, int]]
+        ] = {}  # by workload: as it was, what leaves of each pool
         self.followers: list[Follower] = []
         self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be
         self.moved: set[str] = set()  # of these, without those that are as they were again: `changed`, in no order
@@ -116,6 +119,22 @@ class Plan:
     def decisions(self) -> tuple[Change, ...]:
         """What is decided so far, in order."""
         return tuple(decision for _, decision in self.log if decision is not None)
+
+    def leaving_on(self, node: str) -> dict[str, Workload]:
+        """Those of `leaving` that have a worker there that is being stopped."""
+        return self._left.get(node, {})
+
+    def leaving_milli(self, workload: Workload) -> dict[str, int]:
+        """Milli-GPU by pool of its workers that are being stopped; remembered, as each claim asks it of all."""
+        known = self._leaves.get(workload.id)
+        if known is None or known[0] is not workload:
+            sums: dict[str, int] = {}
+            for worker in workload.placement:
+                pool = self.usage.pool_of.get(worker.node) if worker.leaving else None
+                if pool is not None:
+                    sums[pool] = sums.get(pool, 0) + workload.milli_of(worker)
+            known = self._leaves[workload.id] = workload, sums
+        return known[1]
 
     def changed(self) -> list[str]:
         """Workloads that are not as the snapshot has them."""

@@ -95,23 +95,83 @@ def test_a_fleet_follows_what_is_free_alike(
     assert first == plain
 
 
+HELD = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99), st.integers(0, 900), st.integers(0, 9)))
+
+
+def rows_on(count: int, held: list[tuple[int, int, int, int]]) -> Ints:
+    """Rows of so many nodes or devices: owner, place, thousandths, MiB, and a rank."""
+    some = [(o, at % count, *more, o % 3) for o, at, *more in held if count]
+    return np.array(some, dtype=np.int64).reshape(-1, 5)
+
+
 @settings(max_examples=200, deadline=None)
-@given(clusters(), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99), st.integers(0, 900), st.integers(0, 9))))
-def test_what_the_chosen_hold_is_added_alike(
-    cluster: tuple[Inventory, Ints, Ints], held: list[tuple[int, int, int, int]]
+@given(clusters(), HELD, HELD)
+def test_what_would_be_free_without_the_chosen_is_the_same(
+    cluster: tuple[Inventory, Ints, Ints],
+    devices: list[tuple[int, int, int, int]],
+    hosts: list[tuple[int, int, int, int]],
+) -> None:
+    inventory, gpu, host = cluster
+    rows = rows_on(gpu.shape[1], devices), rows_on(host.shape[1], hosts)
+    chosen = np.array([True, False, True, False, True])
+    first, plain = both(lambda: [part.tolist() for part in passes.without(inventory, rows, chosen, (gpu, host))])
+    assert first == plain
+
+
+@settings(max_examples=200, deadline=None)
+@given(clusters(), HELD, st.sampled_from([0.0, 5.0, 60.0]))
+def test_what_is_free_by_a_time_is_added_alike(
+    cluster: tuple[Inventory, Ints, Ints], held: list[tuple[int, int, int, int]], time: float
 ) -> None:
     _, _, host = cluster
-    rows = np.array([(o, at % host.shape[1], *more, 0) for o, at, *more in held], dtype=np.int64).reshape(-1, 5)
-    chosen = np.array([True, False, True, False, True])
+    rows, ends = rows_on(host.shape[1], held), np.array([0.0, 5.0, np.inf, 60.0, 90.0])
+    lent_from = np.array([9, 9, 1, 2, 0])
 
     def given() -> list[list[int]]:
         into = host.copy()
-        passes.give(rows, chosen, into)
+        passes.give_by(rows, ends, lent_from, 1.0, time, into)
         found: list[list[int]] = into.tolist()
         return found
 
     first, plain = both(given)
     assert first == plain
+
+
+@settings(max_examples=200, deadline=None)
+@given(clusters(), st.data())
+def test_one_node_of_a_planned_start_is_brought_up_to_date_alike(
+    cluster: tuple[Inventory, Ints, Ints], data: st.DataObject
+) -> None:
+    inventory, gpu, host = cluster
+    taken = Columns(np.stack([gpu, gpu[:, ::-1]]), np.stack([host, host[:, ::-1]]))
+    at = data.draw(st.integers(0, len(inventory.nodes) - 1))
+
+    def refreshed() -> list[Any]:
+        free = gpu.copy(), host.copy(), np.zeros(host.shape[1], dtype=np.int64)
+        before = int(np.minimum(free[0], 0).sum() + np.minimum(free[1], 0).sum())
+        more = passes.refresh_later(at, inventory, taken, free)
+        assert more == before - int(np.minimum(free[0], 0).sum() + np.minimum(free[1], 0).sum())
+        return [part.tolist() for part in free]
+
+    first, plain = both(refreshed)
+    assert first == plain
+
+
+@settings(max_examples=200, deadline=None)
+@given(clusters(), st.data())
+def test_the_lesser_of_two_on_one_node_is_the_same(cluster: tuple[Inventory, Ints, Ints], data: st.DataObject) -> None:
+    inventory, gpu, host = cluster
+    at = data.draw(st.integers(0, len(inventory.nodes) - 1))
+
+    def lowered() -> list[Any]:
+        into = gpu.copy(), host.copy(), np.zeros(host.shape[1], dtype=np.int64)
+        passes.lower(at, inventory, into, (gpu, host), (gpu[:, ::-1].copy(), host[:, ::-1].copy()))
+        return [part.tolist() for part in into]
+
+    first, plain = both(lowered)
+    assert first == plain
+    first_device, end = int(inventory.offset[at]), int(inventory.offset[at + 1])
+    assert first[0][0][first_device:end] == np.minimum(gpu, gpu[:, ::-1])[0, first_device:end].tolist()
 
 
 @settings(max_examples=200, deadline=None)

@@ -100,12 +100,27 @@ def test_a_round_that_remembers_what_was_in_vain_decides_and_says_what_one_that_
     event(f"spared a search: {min(found.spared, 3)}")
 
 
-def test_the_second_of_a_team_over_its_quota_has_no_search_of_its_own() -> None:
+def test_none_of_a_team_for_which_too_little_could_leave_has_a_search() -> None:
     world = parse("""
         node a 8 gpus
         team red nominal 2 borrowing 0
         team blue nominal 6 borrowing 0
         r red training 2 running a
+        w red training 1 pending   x red training 2 pending   y blue training 6 pending
+    """)
+    decided, said, spared = told(world)
+    reasons = {uid: refusal and refusal.reason for uid, refusal in said}
+    assert reasons == {"w": Reason.WAITING_FOR_QUOTA, "x": Reason.WAITING_FOR_QUOTA, "y": None}
+    assert spared == 2
+    assert len(decided) == 1
+
+
+def test_the_second_of_a_team_whose_elastic_gang_gives_it_nothing_has_no_search_of_its_own() -> None:
+    world = parse("""
+        node a 8 gpus
+        team red nominal 2 borrowing 0
+        team blue nominal 6 borrowing 0
+        e red training 1 x 1..2 running a a priority 9
         w red training 1 pending   x red training 2 pending   y blue training 6 pending
     """)
     decided, said, spared = told(world)

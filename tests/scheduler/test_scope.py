@@ -86,13 +86,18 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
     )
 
 
+def ends_of(session: Session) -> Ends:
+    plan = session.plan
+    return Ends(session, session.memo.ends.of(plan.ledger, plan.snapshot.at, session.times))
+
+
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds(), st.integers(2, 5), st.sampled_from([1.0, 61.0, 700.0, 90_000.0]))
 def test_ends_that_are_remembered_are_those_worked_out_anew(world: Snapshot, rounds: int, seconds: float) -> None:
     memo = Memo()
     for number in range(rounds):
         world = moved_on(world.after(schedule(world, RULES, memo)), seconds)
-        kept, anew = Ends(Session(world, RULES, memo)), Ends(Session(afresh(world), RULES))
+        kept, anew = (ends_of(Session(world, RULES, memo)), ends_of(Session(afresh(world), RULES)))
         assert kept.times == anew.times
         for time in kept.times:
             assert {w.id for w in kept.by(time)} == {w.id for w in anew.by(time)}
