@@ -1,6 +1,7 @@
 """What the cluster shows of nodes, all at once, late, twice or never."""
 
 from dataclasses import replace
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -236,3 +237,55 @@ def test_an_unreachable_cluster_changes_nothing(world):
     report = observe.run_once(world.wiring)
     assert "unreachable" in report.skipped
     assert phase(job) == "Running"
+
+
+# --- many workloads ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_a_full_observation_that_is_written_in_parts_says_what_it_says_at_once(world, at_once):
+    jobs = [world.submit(f"job-{number}") for number in range(5)]
+    for job in jobs:
+        world.run(job, "a")
+    seen = world.cluster.observe(None)
+    kept = [pod for pod in seen.pods if pod.workload not in {str(jobs[0].pk), str(jobs[1].pk)}]
+    ended = [replace(pod, phase=SUCCEEDED) if pod.workload == str(jobs[2].pk) else pod for pod in kept]
+    strangers = (replace(kept[0], workload="not-ours"), replace(kept[0], workload=str(uuid4())))
+    seen = replace(seen, at=seen.at + 3600.0, pods=(*ended, *strangers))
+    applied = observations.apply(seen, lease=world.lease("observe"), at_once=at_once)
+    assert [phase(job) for job in jobs] == ["Queued", "Queued", "Succeeded", "Running", "Running"]
+    assert (applied.pods, applied.orphans) == (5, 1)
+    assert applied.moves >= 3
+    assert clusters.seen().cursor == seen.cursor
+    assert list(Action.objects.filter(verb="stop", done_at=None).values_list("workload", flat=True)) == [
+        UUID(strangers[1].workload)
+    ]
+
+
+def test_an_observation_that_breaks_off_between_its_parts_is_seen_again(world):
+    jobs = [world.submit(f"job-{number}") for number in range(3)]
+    for job in jobs:
+        world.run(job, "a")
+    seen = world.cluster.observe(None)
+    seen = replace(seen, at=seen.at + 3600.0, pods=tuple(replace(pod, phase=SUCCEEDED) for pod in seen.pods))
+    before = clusters.seen().cursor
+
+    class LostError(Exception):
+        pass
+
+    class Once:
+        """A lease that is another's from the second part on."""
+
+        epoch, checks = 1, 0
+
+        def check(self):
+            self.checks += 1
+            if self.checks > 1:
+                raise LostError
+
+    with pytest.raises(LostError):
+        observations.apply(seen, lease=Once(), at_once=1)
+    assert sorted(phase(job) for job in jobs) == ["Running", "Running", "Succeeded"]
+    assert clusters.seen().cursor == before
+    observations.apply(seen, lease=world.lease("observe"), at_once=1)
+    assert {phase(job) for job in jobs} == {"Succeeded"}

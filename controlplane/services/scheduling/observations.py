@@ -4,9 +4,11 @@ Level-triggered: a full observation alone leads to the right state from any stat
 incremental ones in between only make it quicker.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -28,6 +30,7 @@ from controlplane.services.workloads.transitions import Batch
 
 ACTOR = "loop:observe"
 LONGEST_GRACE_SECONDS = 3600.0 + STOP_AGAIN_SECONDS  # as the job file allows
+AT_ONCE = 4000  # workloads of a full observation that are locked together
 STOPS_LOOKED_AT = 5000  # newest actions; one missed here is only told twice
 
 
@@ -40,6 +43,22 @@ class Applied:
     orphans: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was seen of the workloads with ids from `low` on and below `high`; None: no such bound."""
+
+    observation: Observation
+    low: UUID | None = None
+    high: UUID | None = None
+
+
+class Found(NamedTuple):
+    """Whether a place became free, and how many pods should not be there."""
+
+    freed: bool
+    orphans: int
+
+
 def apply(
     observation: Observation,
     *,
@@ -48,46 +67,81 @@ def apply(
     gang_timeout_seconds: float = 300.0,
     standings: Mapping[str, str] = MappingProxyType({}),
     judged: Mapping[str, Judged] = MappingProxyType({}),
+    at_once: int = AT_ONCE,
 ) -> Applied:
     """Write one observation. With `with_timeouts`, also enforce deadlines and mend what no pod will ever report.
 
+    A full one of many workloads is written in parts, each in a transaction of its own, so that what users do waits for
+    one of them only. It counts as seen with the last: where one breaks off, all is asked for again.
+
     standings: how services that are being replaced stand against their objectives, by id; judged: of those with a
-    canary, what both revisions have answered.
+    canary, what both revisions have answered; at_once: workloads of a part.
     """
+    parts = _parts(observation, at_once) if observation.is_full else [Part(observation)]
+    moves = orphans = 0
+    freed = False
+    for part in parts[:-1]:
+        with transaction.atomic():
+            lease.check()
+            now = clusters.seen().now
+            batch = Batch(max(observation.at, now), ACTOR)
+            found = _write(batch, part, is_late=observation.at < now)
+            moves, orphans, freed = moves + batch.moves, orphans + found.orphans, freed or found.freed
     with transaction.atomic():
         lease.check()
         now = clusters.seen().now
         is_late = observation.at < now
         nodes_changed = False if is_late else clusters.sync(observation)
         batch = Batch(max(observation.at, now), ACTOR)
-        pods = by_workload(observation.pods)
-        uids = dict.fromkeys(uuids(pods))
-        if observation.is_full and not is_late:
-            uids |= dict.fromkeys(_holders())
-        if observation.gone_nodes:
-            uids |= dict.fromkeys(_holders(observation.gone_nodes))
         due = timeouts.due(batch.at, gang_timeout_seconds) if with_timeouts else timeouts.Due()
         promised = timeouts.promised() if with_timeouts or nodes_changed or _may_free(observation) else []
         later = {*due.phases, *due.late, *due.overtaken, *due.resizing, *due.rolling, *promised}
-        batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
-        if not is_late:
-            add_missing(batch, observation, pods, _started_lately(observation.at))
-        freed = _settle_all(batch, pods)
-        _see_resizes(batch, {} if is_late else pods, observation.is_full)
-        revising.conclude(batch, batch.rows.values(), {})
-        orphans = 0
-        if observation.is_full and not is_late:
-            orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
-        batch.write()
+        found = _write(batch, parts[-1], later, is_late=is_late)
         if with_timeouts:
             timeouts.enforce(batch, due, gang_timeout_seconds, standings, judged)
             batch.write()
-        if freed or with_timeouts or nodes_changed or observation.is_full:
+        if freed or found.freed or with_timeouts or nodes_changed or observation.is_full:
             _admit(batch, promised)
             batch.write()
         if not is_late:
             clusters.observed(at=observation.at, cursor=observation.cursor)
-    return Applied(len(observation.pods), batch.moves, orphans)
+    return Applied(len(observation.pods), moves + batch.moves, orphans + found.orphans)
+
+
+def _write(batch: Batch, part: Part, later: Collection[UUID] = (), *, is_late: bool) -> Found:
+    """Settle what was seen of a part of the workloads. later: what may have to be locked in this transaction, too."""
+    observation = part.observation
+    pods = by_workload(observation.pods)
+    uids = dict.fromkeys(uuids(pods))
+    if observation.is_full and not is_late:
+        uids |= dict.fromkeys(_holders(part))
+    if observation.gone_nodes:
+        uids |= dict.fromkeys(_holders(part, observation.gone_nodes))
+    batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
+    if not is_late:
+        add_missing(batch, observation, pods, _started_lately(observation.at))
+    freed = _settle_all(batch, pods)
+    _see_resizes(batch, {} if is_late else pods, observation.is_full)
+    revising.conclude(batch, batch.rows.values(), {})
+    orphans = 0
+    if observation.is_full and not is_late:
+        orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
+    batch.write()
+    return Found(freed, orphans)
+
+
+def _parts(observation: Observation, at_once: int) -> list[Part]:
+    """A full observation cut by the ids of workloads; what is not of one is in the last."""
+    known = sorted({*uuids(pod.workload for pod in observation.pods), *_holders(Part(observation))})
+    cuts = [known[number] for number in range(at_once, len(known), at_once)]
+    of: dict[int, list[PodSeen]] = {}
+    for pod in observation.pods:
+        uid = next(iter(uuids([pod.workload])), None)
+        of.setdefault(len(cuts) if uid is None else bisect_right(cuts, uid), []).append(pod)
+    ends = zip([None, *cuts], [*cuts, None], strict=True)
+    return [
+        Part(replace(observation, pods=tuple(of.get(number, ()))), low, high) for number, (low, high) in enumerate(ends)
+    ]
 
 
 def tick(observation: Observation, *, lease: HeldLease) -> None:
@@ -106,11 +160,15 @@ def _may_be_ours(uid: str) -> bool:
     return bool(uuids([uid]))
 
 
-def _holders(nodes: Iterable[str] | None = None) -> list[UUID]:
-    """Workloads whose workers should be on machines; on some of them only, if given."""
+def _holders(part: Part, nodes: Iterable[str] | None = None) -> list[UUID]:
+    """Workloads of a part whose workers should be on machines; on some of them only, if given."""
     held = Placement.objects.filter(is_settled=False, state__in=(BOUND, LEAVING), bound_at__isnull=False)
     if nodes is not None:
         held = held.filter(node__among=list(nodes))
+    if part.low is not None:
+        held = held.filter(workload__gte=part.low)
+    if part.high is not None:
+        held = held.filter(workload__lt=part.high)
     return list(held.values_list("workload", flat=True).distinct())
 
 
