@@ -6,7 +6,7 @@ Source: Kueue's resource node (pkg/cache/scheduler/resource_node.go), with one d
 parent's nominal quota includes its children's (Run:ai's department), it does not come on top.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -364,24 +364,6 @@ class Usage:
                 return Limit(reason, pool, name, total[name, pool], most)
         owned = self.tree.quota_nodes[team, pool].nominal
         return Limit(Reason.FAIR_SHARE_EXCEEDED, pool, team, total[team, pool], owned)
-
-
-class RoomMemo:
-    """What quota allows, remembered until what is held changes: each step that tries a claimant asks."""
-
-    def __init__(self, usage: Usage) -> None:
-        self._usage = usage
-        self._known: dict[Hashable, int] = {}
-        self._state = -1
-
-    def of(self, asked: Hashable, find: Callable[[], int]) -> int:
-        """The answer to what is asked, milli-GPU; `find` works it out."""
-        if self._state != self._usage.state:
-            self._known, self._state = {}, self._usage.state
-        room = self._known.get(asked)
-        if room is None:
-            room = self._known[asked] = find()
-        return room
 
 
 def held(workload: Workload, pool_of: dict[str, str]) -> dict[tuple[str, int], int]:

@@ -14,7 +14,8 @@ from scheduler.model.team import Budget
 from scheduler.placement.chooser import Chooser
 from scheduler.preemption.evictable import Evictable
 from scheduler.quota.entitlement import Entitlement
-from scheduler.quota.tree import RoomMemo, Tree
+from scheduler.quota.rooms import RoomMemo
+from scheduler.quota.tree import Tree
 from scheduler.shortcuts import ALL, Shortcuts
 from scheduler.state.memo import Memo
 from scheduler.state.plan import Plan
