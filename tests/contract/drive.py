@@ -163,6 +163,7 @@ class SimulatedDrive:
             truth |= {"fail_at": 0.5, "exit_code": exit_code}
         file: dict[str, Any] = {"type": kind.value, "simulated": truth}
         if kind == Kind.TRAINING:
+            truth["profile"] = "resnet-like-large"  # of no luck: one drawn by the id may lose a worker now and then
             file["checkpoint"] = {"interval": "60s"}
         if kind == Kind.INFERENCE:
             file["objective"] = {"p95_latency": "250ms"}
