@@ -61,9 +61,5 @@ def _of_pool(session: Session, claimant: Workload, pool: str) -> Ints:
     most = session.entitlement.spares(claimant.team, pool, claimant.need_milli(claimant.missing))
     if int(most.sum()) + usage.available(claimant.team, pool, FUTURE_IDLE) < claimant.need_milli(least(claimant)):
         return np.zeros(0, dtype=np.int64)
-    may_give = np.zeros(len(evictable.team_number) + 1, dtype=np.int64)  # the last: of teams that run nothing
-    may_give[session.entitlement.above(pool).numbers] = most
-    may_give[-1] = 0
     old = evictable.since(pool, plan.snapshot.at - settings.borrower_runtime_seconds)
-    chosen: Ints = old[evictable.milli[old] <= may_give[evictable.team[old]]]
-    return chosen
+    return evictable.within(old, session.entitlement.above(pool).numbers, most)

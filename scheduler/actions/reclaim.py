@@ -44,11 +44,7 @@ def reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> boo
 
 def _of_pool(session: Session, claimant: Workload, pool: str) -> Ints:
     """Candidates of a pool that hold no more than their team, which borrows, has to spare for the claimant."""
-    evictable, usage = session.evictable, session.plan.usage
-    may_give = np.full(len(evictable.team_number) + 1, -1, dtype=np.int64)  # the last: of teams that run nothing
-    names, spares = usage.spares(claimant.team, pool, claimant.need_milli(least(claimant)))
-    may_give[[evictable.team_number.get(other, -1) for other in names]] = spares
-    may_give[-1] = -1
-    there = evictable.of_pool(pool)
-    chosen: Ints = there[evictable.milli[there] <= may_give[evictable.team[there]]]
-    return chosen
+    evictable, need = session.evictable, claimant.need_milli(least(claimant))
+    names, spares = session.plan.usage.spares(claimant.team, pool, need)
+    numbers = np.array([evictable.team_number.get(other, -1) for other in names], dtype=np.int64)
+    return evictable.within(evictable.of_pool(pool), numbers, np.array(spares, dtype=np.int64))

@@ -155,6 +155,16 @@ class Evictable:
             known = self._of_pool[pool] = np.flatnonzero(self.pool == self._pools.index(pool))
         return known
 
+    def within(self, numbers: Ints, teams: Ints, most: Ints) -> Ints:
+        """Those of these candidates that hold no more than their team gives. most: milli-GPU of each of `teams`.
+
+        teams: their numbers, -1 for one that runs nothing; others give nothing.
+        """
+        may_give = np.zeros(len(self.team_number) + 1, dtype=np.int64)  # the last: of teams that run nothing
+        may_give[teams] = most
+        found: Ints = numbers[self.milli[numbers] <= may_give[self.team[numbers]]]
+        return found
+
     def since(self, pool: str, latest: float) -> Ints:
         """Candidates that have run in this pool alone since then or longer, the cheapest first."""
         known = self._since.get((pool, latest))

@@ -185,7 +185,7 @@ def _could_hold(task: Search, flavor: Flavor | None) -> bool:
         return True
     usage, pool = task.plan.usage, flavor.pool
     if quota_room(task.session, task.claimant, flavor, FUTURE_IDLE, task.conditions.is_owed) >= least(task.claimant):
-        return True  # whoever leaves only frees more
+        return True  # what leaves only frees more
     leaving = task.evictable.held_by_team(task.found, pool) if task.conditions.is_for_quota else []
     with usage.assuming(pool, FUTURE_IDLE, [(team, -milli) for team, milli in leaving]):
         return quota_room(task.session, task.claimant, flavor, FUTURE_IDLE, task.conditions.is_owed) >= least(

@@ -69,8 +69,8 @@ class QuotaShortage:
     def _is_too_little(self, workload: Workload, pools: list[str], asked: Short) -> bool:
         """Whether quota allows it in none of these, and all that may leave for it would free too little.
 
-        By sums alone: whoever may be made to leave frees for its team no more than it holds. Elastic gangs that may
-        shrink for it are left to the searches.
+        By sums alone: a workload that leaves frees no more than it holds. Elastic gangs that may shrink for it are
+        left to the searches.
         """
         session, team = self._session, workload.team
         usage, evictable, shares = session.plan.usage, session.evictable, session.entitlement.shares

@@ -91,7 +91,7 @@ class Chaos:
         Lease.objects.filter(holder=holder).update(expires_at=F("expires_at") - timedelta(hours=1))
 
     def stall(self) -> None:
-        """A process that nobody knows of has taken a cell, reads, decides and stalls."""
+        """A process that no one knows of has taken a cell, reads, decides and stalls."""
         cell = self.random.choice(names(inforce.now().cells))
         name = decider_of(cell)
         Lease.objects.filter(name=name).update(expires_at=F("expires_at") - timedelta(hours=1))

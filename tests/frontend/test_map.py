@@ -56,7 +56,7 @@ def test_teams_of_a_large_cluster_come_at_once_and_fetch_their_large_part(bare: 
     assert 'hx-trigger="load, live-' in first
     assert f'hx-get="{page}"' in first
     assert part in mel.get(page, headers={"HX-Request": "true"}).content.decode()
-    assert '<a class="button" href="?whole=1">' in first  # for who has no scripts
+    assert '<a class="button" href="?whole=1">' in first  # for a browser without scripts
     assert part in mel.get(f"{page}?whole=1").content.decode()
 
 
@@ -79,7 +79,7 @@ def test_a_large_cluster_has_its_racks_and_their_nodes_come_when_they_are_looked
     sums, links = zip(*page.context["parts"], strict=True)
     assert sum(one.nodes for one in sums) == Node.objects.count()
     assert all(f'data-rack="{url}"'.replace("&", "&amp;") in text for url in links)
-    assert all(f'<a href="{url}">'.replace("&", "&amp;") in text for url in links)  # for who has no scripts
+    assert all(f'<a href="{url}">'.replace("&", "&amp;") in text for url in links)  # for a browser without scripts
     seen = {node.name for url in links for node in mel.get(url).context["rack"].nodes}
     assert seen == set(Node.objects.values_list("name", flat=True))
     assert page.context["room"] == cluster.room(cluster.racks(None))
